@@ -583,7 +583,9 @@ void FunctionCalls::CountThrow() {
 }
 
 void FunctionCalls::CountBackward(std::optional<BackwardReason> left) {
-  if (function_ != nullptr && left) function_->Fail(Refusal::kBackward);
+  if (function_ != nullptr && left && !function_->is_backward) {
+    function_->Fail(Refusal::kBackward);
+  }
   if (!left) return counters_.backwards_own.Add();
   counters_.backwards_libtorch.Add();
   counters_.backwards_left[static_cast<std::size_t>(*left)].Add();

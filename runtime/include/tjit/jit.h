@@ -18,10 +18,10 @@
 // (JitOptions::verify_every).
 //
 // A function that reads a floating number on the host, makes a graph for
-// gradients or keeps a tensor that it does not return is run at each call;
-// stats().why says the reason. It may decide by a bool or a whole number that
-// it reads: each outcome is replayed in its own way. Random numbers are drawn
-// at each replay, as eager draws them.
+// gradients (but see JitOptions::gradients) or keeps a tensor that it does not
+// return is run at each call; stats().why says the reason. It may decide by a
+// bool or a whole number that it reads: each outcome is replayed in its own
+// way. Random numbers are drawn at each replay, as eager draws them.
 //
 // Threads: any thread may call one object at the same time if the function may.
 // Tested by: tests/runtime/thread/jit_*_test.cpp
@@ -39,6 +39,7 @@
 
 #include "tjit/export.h"
 #include "tjit/jit_call.h"
+#include "tjit/jit_visitors.h"
 
 namespace tjit {
 
@@ -54,6 +55,15 @@ struct JitOptions {
   bool follow = false;
   // A reason not to replay is an error (c10::Error) of that call.
   bool strict = false;
+  // Results may ask for gradients: the program runs backward() through them,
+  // and that is replayed as well. The first calls run both until they are
+  // known. The node of a replayed call keeps copies of the arguments, and the
+  // function where it lies: a backward pass of another kind than before
+  // (create_graph, other results) runs it again, and is an error (c10::Error)
+  // if it writes into tensors from outside or draws random numbers. The
+  // function and what it refers to have to live as long as the graph. Ignored
+  // where an argument cannot be copied, or is an optimizer.
+  bool gradients = false;
 };
 
 struct JitStats {
@@ -75,7 +85,7 @@ template <class F>
 class Jit {
  public:
   explicit Jit(F function, JitOptions options = {})
-      : function_(std::move(function)),
+      : function_(std::make_shared<F>(std::move(function))),
         core_(internal::MakeJitCore(std::move(options))) {}
   Jit(Jit&&) noexcept = default;
   Jit& operator=(Jit&&) noexcept = default;
@@ -98,6 +108,8 @@ class Jit {
     const auto for_each = [&](const auto& action) {
       std::apply([&](auto&... watch) { (action(watch, args), ...); }, watches);
     };
+    call.graph().may_run_again =
+        !std::is_void_v<Result> && (internal::kMayBeKept<Args> && ...);
     const bool is_replayed = call.Begin();
     if (is_replayed) {
       for_each([](auto& watch, auto& argument) { watch.MoveOn(argument); });
@@ -110,7 +122,7 @@ class Jit {
     };
     if constexpr (std::is_void_v<Result>) {
       if (is_replayed) return;
-      std::invoke(function_, std::forward<Args>(args)...);
+      std::invoke(*function_, std::forward<Args>(args)...);
       if (call.wants_results()) check();
       call.End(nullptr);
     } else {
@@ -118,9 +130,15 @@ class Jit {
         Result result(*static_cast<const Result*>(call.returned()));
         internal::ResultWriter writer{call};
         Fields<Result>::Visit(result, writer);
+        if constexpr ((internal::kMayBeKept<Args> && ...)) {
+          if (call.graph().node != nullptr) {
+            KeepRun(call.graph().node,
+                    RunAgain<Result>(std::forward<Args>(args)...));
+          }
+        }
         return result;
       }
-      Result result = std::invoke(function_, std::forward<Args>(args)...);
+      Result result = std::invoke(*function_, std::forward<Args>(args)...);
       std::shared_ptr<Result> returned;
       if (call.wants_results()) {
         check();
@@ -131,6 +149,10 @@ class Jit {
         Fields<Result>::Visit(*returned, clearer);
       }
       call.End(std::move(returned));
+      if (call.graph().has_new_results) {
+        internal::ResultWriter writer{call};
+        Fields<Result>::Visit(result, writer);
+      }
       return result;
     }
   }
@@ -147,7 +169,25 @@ class Jit {
   friend void save_package(const std::string&, const Jit<G>&,
                            const PackageOptions&, const Args&...);
 
-  F function_;
+  // The function with these arguments; what it returns are its results.
+  template <class Result, class... Args>
+  std::function<std::vector<at::Tensor>()> RunAgain(Args&&... args) const {
+    return [function = function_, kept = std::tuple<std::decay_t<Args>...>(
+                                      std::forward<Args>(args)...)]() mutable {
+      const Result result = std::apply(
+          [&](auto&... each) {
+            return std::invoke(*function, static_cast<Args&&>(each)...);
+          },
+          kept);
+      std::vector<at::Tensor> tensors;
+      internal::TensorReader reader{&tensors};
+      Fields<Result>::Visit(result, reader);
+      return tensors;
+    };
+  }
+
+  // Shared with the nodes of replayed calls.
+  std::shared_ptr<F> function_;
   std::shared_ptr<internal::JitCore> core_;
 };
 

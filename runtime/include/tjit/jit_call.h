@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -38,6 +39,8 @@ enum class Refusal : std::uint8_t;
 
 namespace internal {
 
+class GraphCalls;
+class JitNode;
 struct JitCore;
 struct JitSession;
 
@@ -63,6 +66,23 @@ void SplitIntoWords(std::string_view text, const TakeWord& take) {
 // Its address tells one list of types from another.
 template <class...>
 inline constexpr char kTypes = 0;
+
+// What a call knows of a graph for gradients behind its results.
+struct JitCallGraph {
+  // Before the call: the arguments can be kept for a backward pass.
+  bool may_run_again = false;
+  // Behind it: End() has put tensors in the place of those that were returned.
+  bool has_new_results = false;
+  // It was replayed: who keeps what runs the function again; else null.
+  JitNode* node = nullptr;
+  // Of a backward pass: it is replayed or not looked at, and these arguments
+  // are no tensors of the program's.
+  bool only_replays = false;
+  std::size_t own_begin = 0, own_end = 0;
+};
+// `run`: runs the function as in this call, and returns its results in order.
+TJIT_API void KeepRun(JitNode* node,
+                      std::function<std::vector<at::Tensor>()> run);
 
 // One call, on the stack of who calls.
 class TJIT_API JitCall {
@@ -139,6 +159,8 @@ class TJIT_API JitCall {
   void AddResultWord(std::uint64_t w) { result_words_.push_back(w); }
   void End(std::shared_ptr<const void> returned);
 
+  JitCallGraph& graph() { return graph_; }
+
   // What the function returned, without its tensors, where it is replayed for
   // these arguments. The core has it. THROWS: c10::Error from `who` where not.
   const void* ReturnedToSave(const char* who) const;
@@ -150,6 +172,8 @@ class TJIT_API JitCall {
                    const PackageOptions& options) const;
 
  private:
+  friend class GraphCalls;
+
   struct Found;
   const runtime::FunctionPlan* PlanToSave(const char* who) const;
   runtime::FunctionModule MakeModule(const char* who,
@@ -170,7 +194,6 @@ class TJIT_API JitCall {
   void MakeResults(const runtime::FunctionPlan& plan,
                    c10::ArrayRef<at::Tensor> made);
   void SetGradients(const runtime::FunctionPlan& plan);
-  std::vector<bool> KeptResults(const std::vector<at::Tensor>& leaves) const;
   void Publish(const JitSession& session,
                std::unique_ptr<runtime::FunctionPlan> plan);
   void EndInVain(const JitSession& session);
@@ -190,108 +213,7 @@ class TJIT_API JitCall {
   const void* returned_ = nullptr;
   JitSession* session_ = nullptr;  // owned
   bool is_scoped_ = false;
-};
-
-// Visits an argument again: the function may have changed it.
-struct ArgumentChecker {
-  JitCall& call;
-  JitCall::Fields3 at;
-  void Tensor(const at::Tensor& t) { call.CheckTensor(at.tensors++, t); }
-  void Number(double n) { call.CheckNumber(at.numbers++, n); }
-  void Word(std::uint64_t w) { call.CheckWord(at.words++, w); }
-  void Text(std::string_view text) {
-    SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
-  }
-};
-
-// Visits an argument with a state on the host.
-struct HostVisitor {
-  JitCall& call;
-  void Tensor(const at::Tensor& t) { call.Tensor(t); }
-  void Number(double n) { call.ComputedNumber(n); }
-  void Word(std::uint64_t w) { call.Word(w); }
-  // The object has to be the same one.
-  void Object(const void* object) {
-    Word(reinterpret_cast<std::uintptr_t>(object));
-  }
-};
-
-// One argument of a call, before and behind it. `Argument` is a reference where
-// the caller's own object is passed.
-template <class Argument>
-class ArgumentWatch {
- public:
-  using Type = std::remove_cvref_t<Argument>;
-
-  ArgumentWatch(JitCall& call, const Type& argument) : at_(call.fields()) {
-    if constexpr (HasHostState<Type>) {
-      moves_on_ = call.AddState(&argument);
-      HostVisitor visitor{call};
-      Fields<Type>::Visit(argument, visitor);
-    } else {
-      Fields<Type>::Visit(argument, call);
-    }
-  }
-
-  // The function is about to run, and to be looked at.
-  void Begin(JitCall& call, const Type& argument) {
-    if constexpr (HasHostState<Type>) {
-      before_ = HostState<Type>::Note(argument, call);
-    }
-  }
-  // It has returned. What it did not get by reference may be gone.
-  void End(JitCall& call, const std::remove_reference_t<Argument>& argument) {
-    if constexpr (HasHostState<Type>) {
-      call.CheckState(HostState<Type>::HasMovedOn(before_, argument));
-    } else if constexpr (std::is_lvalue_reference_v<Argument>) {
-      ArgumentChecker checker{call, at_};
-      FieldsOf<Argument>::Visit(argument, checker);
-    }
-  }
-  // The call was replayed.
-  void MoveOn(Type& argument) {
-    if constexpr (HasHostState<Type>) {
-      if (moves_on_) HostState<Type>::MoveOn(argument);
-    }
-  }
-  void MoveOn(const Type&) {
-    static_assert(!HasHostState<Type>,
-                  "tjit::jit: pass the optimizer as one that may be changed");
-  }
-
- private:
-  JitCall::Fields3 at_;
-  bool moves_on_ = false;
-  [[no_unique_address]] typename HostState<Type>::Before before_;
-};
-
-// Hands the results of a call to End().
-struct ResultReader {
-  JitCall& call;
-  void Tensor(const at::Tensor& t) { call.AddResult(t); }
-  void Number(double n) {
-    std::uint64_t bits = 0;
-    static_assert(sizeof(bits) == sizeof(n));
-    __builtin_memcpy(&bits, &n, sizeof(bits));
-    call.AddResultWord(bits);
-  }
-  void Word(std::uint64_t w) { call.AddResultWord(w); }
-  void Text(std::string_view text) {
-    SplitIntoWords(text, [this](std::uint64_t w) { Word(w); });
-  }
-};
-struct TensorClearer {
-  void Tensor(at::Tensor& t) { t.reset(); }
-  void Number(double) {}
-  void Word(std::uint64_t) {}
-  void Text(std::string_view) {}
-};
-struct ResultWriter {
-  JitCall& call;
-  void Tensor(at::Tensor& t) { t = call.TakeResult(); }
-  void Number(double) {}
-  void Word(std::uint64_t) {}
-  void Text(std::string_view) {}
+  JitCallGraph graph_;
 };
 
 }  // namespace internal

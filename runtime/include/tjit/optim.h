@@ -34,6 +34,7 @@
 
 #include "tjit/fields.h"
 #include "tjit/jit_call.h"
+#include "tjit/jit_visitors.h"
 #include "tjit/optim_formulas.h"
 
 namespace tjit {

@@ -22,6 +22,7 @@
 #include "runtime/platform/settings.h"
 #include "runtime/platform/thread_context.h"
 #include "runtime/report/instruction_log.h"
+#include "runtime/thread/functions/jit_node.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
@@ -76,6 +77,15 @@ _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tenso
     bool create_graph, bool accumulate_grad,
     const torch::autograd::edge_list& outputs) {
   using namespace tjit::runtime;
+  using tjit::internal::JitNode;
+  if (JitNode::HasAny()) [[unlikely]] {
+    torch::autograd::edge_list from = roots, to = outputs;
+    JitNode::OpenBehind(create_graph, &from, &to);
+    if (from != roots || to != outputs) {
+      return engine->execute(from, inputs, keep_graph, create_graph,
+                             accumulate_grad, to);
+    }
+  }
   ThreadState* const state = ActiveState();
   if (state != nullptr && state != LogOnlyState() && !state->is_paused()) {
     const BackwardPass::Call call{roots,        inputs,          keep_graph,

@@ -1,40 +1,14 @@
 #include "runtime/intercept/backward/backward_graph.h"
 
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
-#include <torch/csrc/autograd/functions/basic_ops.h>
-#include <torch/csrc/autograd/functions/tensor.h>
-
 #include <algorithm>
-#include <cstring>
-#include <string_view>
-#include <typeinfo>
 #include <utility>
-
 
 namespace tjit::runtime {
 namespace {
 
-using torch::autograd::AccumulateGrad;
 using torch::autograd::Edge;
 using torch::autograd::edge_list;
 using torch::autograd::Node;
-
-NodeKind KindOf(const std::type_info& type) {
-  if (type == typeid(AccumulateGrad)) return NodeKind::kAccumulate;
-  if (type == typeid(torch::autograd::CopySlices)) return NodeKind::kCopySlices;
-  const bool is_plain =
-      type == typeid(torch::autograd::CopyBackwards) ||
-      type == typeid(torch::autograd::GraphRoot) ||
-      type == typeid(torch::autograd::UndefinedGrad) ||
-      std::string_view(type.name()).starts_with("N5torch8autograd9generated");
-  return is_plain ? NodeKind::kGenerated : NodeKind::kForeign;
-}
-
-// Hooks of the program. Those of retain_grad() are libtorch's own.
-bool HasHooks(Node* node) {
-  return !node->pre_hooks().empty() || !node->post_hooks().empty() ||
-         !node->tensor_pre_hooks().empty();
-}
 
 bool TakesPlainGradients(const Node& node) {
   for (std::uint32_t i = 0; i < node.num_inputs(); ++i) {
@@ -49,15 +23,6 @@ bool TakesPlainGradients(const Node& node) {
 }
 
 }  // namespace
-
-NodeKind NodeKinds::Of(const Node& node) {
-  const void* table = nullptr;
-  std::memcpy(&table, static_cast<const void*>(&node), sizeof table);
-  Known& known =
-      known_[reinterpret_cast<std::uintptr_t>(table) / 16 % known_.size()];
-  if (known.table != table) known = {table, KindOf(typeid(node))};
-  return known.kind;
-}
 
 std::optional<BackwardReason> BackwardGraph::WhyNot(const Node& node) {
   // It asks libtorch's engine which nodes are needed, and adds to them.

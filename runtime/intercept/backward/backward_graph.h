@@ -16,38 +16,16 @@
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/node.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/call/node_kinds.h"
 #include "support/bail.h"
 
 namespace tjit::runtime {
-
-// What a class of nodes is to this engine.
-enum class NodeKind : std::uint8_t {
-  kForeign,     // may run code of the program: a custom function
-  kGenerated,   // of an op: reads and writes tensors only
-  kAccumulate,  // of a leaf
-  kCopySlices,  // of an in-place write to a view
-};
-
-// The kinds by the nodes' tables of virtual functions: comparing names takes
-// longer than running a small node.
-class NodeKinds {
- public:
-  NodeKind Of(const torch::autograd::Node& node);
-
- private:
-  struct Known {
-    const void* table = nullptr;
-    NodeKind kind = NodeKind::kForeign;
-  };
-  std::array<Known, 256> known_{};
-};
 
 class BackwardGraph {
  public:

@@ -56,6 +56,11 @@
 #include "runtime/call/value_checks.h"
 #include "runtime/memory/tensor_template.h"
 #include "runtime/thread/functions/function_part.h"
+#include "runtime/thread/functions/gradient_graph.h"
+
+namespace tjit::internal {
+struct GradientWays;
+}
 
 namespace tjit::runtime {
 
@@ -141,6 +146,7 @@ struct FunctionResult {
   Kind kind = Kind::kUndefined;
   bool is_view = false;       // of the tensor that `index` names
   bool is_tracked = false;    // and autograd knows it as one
+  bool has_graph = false;     // it asks for gradients
   std::int32_t same_as = -1;  // the result before that is the same tensor
   // Argument, captured storage, place in `fresh`, drawn tensor, or result of a
   // part.
@@ -242,6 +248,8 @@ struct FunctionRecord {
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> leaves;
   // Calls with other numbers or storages that did something else.
   mutable std::atomic<std::uint32_t> failures{0};
+  // Null: no results with a graph were seen. Under the mutex of the JitCore.
+  mutable std::shared_ptr<internal::GradientWays> gradients;
 };
 
 // The nodes and slots are the record's.
@@ -262,6 +270,8 @@ struct FunctionPlan {
   std::vector<std::uint32_t> called_versions;  // the same of parts' results
   std::vector<FunctionResult> results;  // then the new gradients of `leaves`
   std::vector<FunctionLeaf> leaves;
+  // Null: no result has a graph.
+  std::shared_ptr<FunctionGradients> gradients;
   // The returned object, without its tensors; null where nothing is returned.
   std::shared_ptr<const void> returned;
   mutable std::atomic<std::uint64_t> replays{0};

@@ -91,6 +91,12 @@ struct FunctionSession {
   // Of a following one: the gradients of the record's leaves before the call.
   std::vector<std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>>>
       gradients;
+  // Its results may keep a graph for gradients.
+  bool keeps_graph = false;
+  // It is the backward pass of one that does.
+  bool is_backward = false;
+  // Arguments that the caller has made: no tensor from outside is one of them.
+  std::size_t own_begin = 0, own_end = 0;
   // Of each result: somebody else holds it when the function has returned.
   std::vector<bool> is_kept;
   Refusal why = Refusal::kNone;

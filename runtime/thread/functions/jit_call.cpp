@@ -1,5 +1,7 @@
 // How a call of a function that tjit::jit() wraps goes, but for its replay.
 #include <ATen/SavedTensorHooks.h>
+#include <ATen/SequenceNumber.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -21,6 +23,7 @@
 #include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/functions/jit_node.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_registry.h"
@@ -36,16 +39,6 @@ using runtime::FunctionSession;
 using runtime::Likeness;
 using runtime::Refusal;
 using runtime::ThreadState;
-
-// A call that runs the function, and what is seen meanwhile.
-struct JitSession {
-  ThreadState* state = nullptr;
-  FunctionSession seen;
-  const FunctionPlan* plan = nullptr;  // that is compared with the call
-  std::uint64_t form = 0;              // FormOf() the call
-  bool is_probe = false;               // numbers are others than the record's
-  bool is_verified = false;  // not to make it serve more, but to be sure
-};
 
 namespace {
 
@@ -264,7 +257,7 @@ bool JitCall::Begin() {
       }
     }
   }
-  if (found.is_left_alone) return false;
+  if (found.is_left_alone || graph_.only_replays) return false;
   if (found.plan == nullptr && !runtime::g_settings.may_compile()) {
     runtime::RefuseFunction(&state->counters(), core_->options.name,
                             found.form);
@@ -345,6 +338,12 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
     core_->recordings.fetch_add(1);
     state->counters().jit_recordings.Add();
   }
+  seen.is_backward = core_->is_backward;
+  seen.keeps_graph = core_->options.gradients && graph_.may_run_again &&
+                     c10::GradMode::is_enabled();
+  seen.own_begin = graph_.own_begin;
+  seen.own_end = graph_.own_end;
+  session->first_node = at::sequence_number::peek();
   state->OpenFunction(&seen);
   session_ = session.release();
 }
@@ -425,17 +424,15 @@ bool IsPassing(Refusal why, bool is_verified) {
          ((why == Refusal::kSeeded || why == Refusal::kThrew) && is_verified);
 }
 
-}  // namespace
-
 // Who holds a result beside the caller and this call, each once for each time
 // that it is a result.
-std::vector<bool> JitCall::KeptResults(
-    const std::vector<at::Tensor>& leaves) const {
+std::vector<bool> KeptResults(c10::ArrayRef<at::Tensor> results,
+                              const std::vector<at::Tensor>& leaves) {
   std::vector<bool> kept;
-  for (const at::Tensor& t : results_) {
+  for (const at::Tensor& t : results) {
     std::size_t times = 0;
     std::vector<const c10::TensorImpl*> views;  // they hold what they are of
-    for (const at::Tensor& other : results_) {
+    for (const at::Tensor& other : results) {
       times += other.is_same(t);
       const c10::TensorImpl* const view = other.unsafeGetTensorImpl();
       if (other.defined() && other.is_view() && other._base().is_same(t) &&
@@ -450,6 +447,8 @@ std::vector<bool> JitCall::KeptResults(
   }
   return kept;
 }
+
+}  // namespace
 
 void JitCall::End(std::shared_ptr<const void> returned) {
   if (session_ == nullptr) return;
@@ -475,7 +474,7 @@ void JitCall::End(std::shared_ptr<const void> returned) {
                     seen.follows->result_words.end())) {
       seen.Fail(Refusal::kNumber);
     }
-    seen.is_kept = KeptResults(seen.leaves);
+    seen.is_kept = KeptResults(results_, seen.leaves);
     plan = session->state->EndFollowing(
         std::vector<at::Tensor>(results_.begin(), results_.end()));
     if (plan != nullptr) plan->returned = std::move(returned);
@@ -488,25 +487,34 @@ void JitCall::End(std::shared_ptr<const void> returned) {
     core_->records.push_back(std::move(record));
     ++core_->in_vain;
     if (core_->records.size() > kMostRecords) core_->records.pop_front();
-  } else {
+  } else if (plan->gradients == nullptr) {
     Publish(*session, std::move(plan));
+  } else if (!GraphCalls(this).Keep(session.get(), std::move(plan))) {
+    EndInVain(*session);
   }
 }
 
 void JitCall::Publish(const JitSession& session,
                       std::unique_ptr<FunctionPlan> plan) {
-  const FunctionPlan* const before = session.plan;
+  if (session.plan == nullptr || !session.is_verified) {
+    return PublishPlan(core_, session.plan, session.form, std::move(plan));
+  }
   const MutexLock lock(core_->mutex);
   core_->why.clear();
   core_->failures.erase(session.form);
   core_->in_vain = 0;
-  if (before != nullptr && session.is_verified) {
-    core_->verified.fetch_add(1);
-    session.state->counters().jit_verified.Add();
-    return;
-  }
-  core_->other_values = core_->records_due = 0;
-  std::erase(core_->records, session.seen.follows);
+  core_->verified.fetch_add(1);
+  session.state->counters().jit_verified.Add();
+}
+
+void PublishPlan(JitCore* core, const FunctionPlan* before, std::uint64_t form,
+                 std::unique_ptr<FunctionPlan> plan) {
+  const MutexLock lock(core->mutex);
+  core->why.clear();
+  core->failures.erase(form);
+  core->in_vain = 0;
+  core->other_values = core->records_due = 0;
+  std::erase(core->records, plan->record);
   if (before != nullptr) {
     if (!IsWider(*plan, *before)) {
       before->failures.fetch_add(1);
@@ -515,11 +523,9 @@ void JitCall::Publish(const JitSession& session,
     before->is_dropped.store(true);
   }
   const FunctionPlan* const made = plan.get();
-  if (before == nullptr) {
-    TellReplayed(core_->options.name, made->record->nodes);
-  }
-  core_->plans.push_back(std::move(plan));
-  core_->last.store(made, std::memory_order_release);
+  if (before == nullptr) TellReplayed(core->options.name, made->record->nodes);
+  core->plans.push_back(std::move(plan));
+  core->last.store(made, std::memory_order_release);
 }
 
 // THROWS: under `strict`.

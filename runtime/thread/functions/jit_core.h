@@ -15,12 +15,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "recorder/explanation.h"
 #include "runtime/thread/functions/function_plan.h"
+#include "runtime/thread/functions/function_session.h"
 #include "support/mutex.h"
 #include "tjit/jit.h"
 
 namespace tjit::internal {
 
-struct JitCore {
+struct JitCore : std::enable_shared_from_this<JitCore> {
   explicit JitCore(JitOptions o);
   ~JitCore();
   JitCore(const JitCore&) = delete;
@@ -28,6 +29,7 @@ struct JitCore {
   ExplainedJit Explain() const;
 
   JitOptions options;
+  bool is_backward = false;  // of a function whose results keep a graph
   std::atomic<const runtime::FunctionPlan*> last{nullptr};
   std::atomic<std::int64_t> calls{0}, replays{0}, recordings{0}, verified{0},
       not_same{0};
@@ -49,6 +51,23 @@ struct JitCore {
   int other_values ABSL_GUARDED_BY(mutex) = 0;
   int records_due ABSL_GUARDED_BY(mutex) = 0;
   std::string why ABSL_GUARDED_BY(mutex);
+};
+
+// A plan that calls replay from now on, in the place of `before` unless that is
+// null. `form`: FormOf() the call.
+void PublishPlan(JitCore* core, const runtime::FunctionPlan* before,
+                 std::uint64_t form,
+                 std::unique_ptr<runtime::FunctionPlan> plan);
+
+// A call that runs the function, and what is seen meanwhile.
+struct JitSession {
+  runtime::ThreadState* state = nullptr;
+  runtime::FunctionSession seen;
+  const runtime::FunctionPlan* plan = nullptr;  // compared with the call
+  std::uint64_t form = 0;                       // FormOf() the call
+  bool is_probe = false;         // numbers are others than the record's
+  bool is_verified = false;      // not to make it serve more, but to be sure
+  std::uint64_t first_node = 0;  // the sequence number of nodes, before it
 };
 
 // What stands for the call.

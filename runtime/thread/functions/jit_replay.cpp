@@ -5,6 +5,7 @@
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/functions/jit_node.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::internal {
@@ -94,6 +95,7 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
   if (plan.writes) Bumps(plan, tensors_.data()).Apply();
   MakeResults(plan, replay.made);
   SetGradients(plan);
+  if (plan.gradients != nullptr) GraphCalls(this).Keep(plan, replay.made);
   returned_ = plan.returned.get();
   return true;
 }

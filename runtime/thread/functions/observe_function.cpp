@@ -308,7 +308,9 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
                      /*owns_arguments=*/false)) {
             break;
           }
-          if (!session.follows->reads.empty()) NoteBorn(frame, *node);
+          if (!session.follows->reads.empty() || session.keeps_graph) {
+            NoteBorn(frame, *node);
+          }
           *decision = Decision::kDeferred;
           return true;
         }

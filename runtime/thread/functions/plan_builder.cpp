@@ -10,6 +10,7 @@
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/host_reads.h"
+#include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/functions/parts.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/thread_state.h"
@@ -58,6 +59,7 @@ class PlanBuilder {
       session_.Fail(Refusal::kNotSame);
     }
     FindResults();
+    plan_->of_results = plan_->fresh.size();
     LookAtDrawn();
     LookAtCalled();
     for (std::size_t s = 0; s < record_.slots.size(); ++s) LookAtSlot(s);
@@ -66,6 +68,7 @@ class PlanBuilder {
     FindNumbers();
     CountBumps();
     FindFreeArguments();
+    FindLiving();
     CompareWithBefore();
     for (std::size_t i = 0, n = 0; n < record_.nodes.size(); ++n) {
       for (const ScalarRecord& scalar : record_.nodes[n]->step.scalars) {
@@ -103,7 +106,10 @@ class PlanBuilder {
           return session_.Fail(Refusal::kCapturedChanged);
         }
         if (bound.block == nullptr || bound.held || IsResult(s)) return;
-        return session_.Fail(Refusal::kEscapes);
+        if (plan_->gradients == nullptr) {
+          return session_.Fail(Refusal::kEscapes);
+        }
+        return AddLiving(static_cast<std::uint32_t>(s));
       case Kind::kDrawn: {
         if (has_run && bound.block == nullptr) return;
         const std::uint32_t inside = session_.drawn[slot.index].inside;
@@ -149,24 +155,39 @@ class PlanBuilder {
 
   // What lives at a host read has memory then.
   void AddAcrossReads() {
-    plan_->of_results = plan_->fresh.size();
     if (session_.has_failed()) return;
     for (const std::uint32_t s : session_.across) {
-      if (IsResult(s)) continue;
-      FreshTensor fresh;
-      TensorGeometry geometry;
-      fresh.slot = s;
-      if (record_.slots[s].kind == Kind::kInside) {
-        const InsideTensor& inside = record_.inside[record_.slots[s].index];
-        fresh.context = inside.context;
-        geometry = inside.geometry;
-      } else if (!FindStep(static_cast<std::int32_t>(s), &fresh, &geometry)) {
-        return session_.Fail(Refusal::kHostRead);
-      }
-      fresh.form = TemplateOf(geometry);
-      fresh.bytes = record_.slots[s].bytes;
-      fresh.size_class = TensorRecycler::ClassOf(fresh.bytes);
-      plan_->fresh.push_back(std::move(fresh));
+      if (!IsResult(s)) AddLiving(s);
+    }
+  }
+
+  // What is in slot `s` is no result, and has memory of its own.
+  void AddLiving(std::uint32_t s) {
+    FreshTensor fresh;
+    TensorGeometry geometry;
+    fresh.slot = s;
+    if (record_.slots[s].kind == Kind::kInside) {
+      const InsideTensor& inside = record_.inside[record_.slots[s].index];
+      fresh.context = inside.context;
+      geometry = inside.geometry;
+    } else if (!FindStep(static_cast<std::int32_t>(s), &fresh, &geometry)) {
+      return session_.Fail(Refusal::kHostRead);
+    }
+    fresh.form = TemplateOf(geometry);
+    fresh.bytes = record_.slots[s].bytes;
+    fresh.size_class = TensorRecycler::ClassOf(fresh.bytes);
+    plan_->fresh.push_back(std::move(fresh));
+  }
+
+  // What lives when the function has returned, where a graph may need it.
+  void FindLiving() {
+    if (plan_->gradients == nullptr || session_.has_failed()) return;
+    std::vector<std::uint32_t>& living = plan_->gradients->living;
+    const auto fresh = static_cast<std::uint32_t>(plan_->fresh.size());
+    for (std::uint32_t f = 0; f < fresh; ++f) living.push_back(f);
+    for (std::uint32_t d = 0; d < session_.drawn.size(); ++d) {
+      const auto& storage = session_.inside[session_.drawn[d].inside].storage;
+      if (storage.use_count() != 0) living.push_back(fresh + d);
     }
   }
 
@@ -202,7 +223,7 @@ class PlanBuilder {
                                    return r.kind == kind && r.index == i;
                                  });
     if (at == results.end()) {
-      session_.Fail(Refusal::kEscapes);
+      if (plan_->gradients == nullptr) session_.Fail(Refusal::kEscapes);
       return 0;
     }
     return VersionOf(results_[static_cast<std::size_t>(at - results.begin())]);
@@ -266,14 +287,39 @@ class PlanBuilder {
         const Refusal why = FindResult(results_[i], &result);
         if (why != Refusal::kNone) return session_.Fail(why);
       }
-      if (result.is_made() && i < session_.is_kept.size() &&
-          session_.is_kept[i]) {
-        return session_.Fail(Refusal::kEscapes);
+      if (result.has_graph && plan_->gradients == nullptr) {
+        plan_->gradients = std::make_shared<FunctionGradients>();
       }
       plan_->results.push_back(result);
     }
+    // The graph may own them as well: it is looked at when that is gone.
+    if (plan_->gradients != nullptr) return LookAtGraph();
+    for (std::size_t i = 0; i < session_.is_kept.size(); ++i) {
+      if (session_.is_kept[i] && plan_->results[i].is_made()) {
+        return session_.Fail(Refusal::kEscapes);
+      }
+    }
     if (!session_.has_failed()) LookAtBases();
     if (!session_.has_failed()) LookForOwners();
+  }
+
+  // Results with a graph are tensors of their own, and so are those beside
+  // them.
+  void LookAtGraph() {
+    if (session_.has_failed()) return;
+    if (!record_.reads.empty() || !session_.leaves.empty()) {
+      return session_.Fail(Refusal::kGradients);
+    }
+    for (FunctionResult& result : plan_->results) {
+      if (result.same_as >= 0) continue;
+      for (const FunctionResult& other : plan_->results) {
+        if (&other != &result && other.same_as < 0 && result.is_made() &&
+            other.kind == result.kind && other.index == result.index) {
+          return session_.Fail(Refusal::kGradients);
+        }
+      }
+      if (result.is_made()) result.is_tracked = false;
+    }
   }
 
   // Nobody but the results has a tensor over what is made anew.
@@ -308,7 +354,12 @@ class PlanBuilder {
         return Refusal::kNone;
       }
     }
-    if (tensor.requires_grad()) return Refusal::kGradients;
+    if (tensor.requires_grad()) {
+      if (!session_.keeps_graph || tensor.is_leaf()) {
+        return Refusal::kGradients;
+      }
+      result->has_graph = true;
+    }
     if (!IsPlain(impl) || impl->numel() == 0 || impl->is_conj() ||
         impl->is_neg()) {
       return Refusal::kNotPlain;
@@ -322,6 +373,7 @@ class PlanBuilder {
           !HasBaseOf(tensor, session_.arguments[a])) {
         return Refusal::kResult;
       }
+      if (result->has_graph) return Refusal::kGradients;
       // As shifts are counted from where the recorded argument began.
       result->geometry.offset -= ShiftOfArgument(a) / result->geometry.itemsize;
       result->kind = FunctionResult::Kind::kArgument;
@@ -334,6 +386,7 @@ class PlanBuilder {
       const CapturedStorage& captured = plan_->captured[c];
       if (captured.storage._unsafe_get_target() != storage) continue;
       if (!captured.tensor) return Refusal::kResult;
+      if (result->has_graph) return Refusal::kGradients;
       const c10::TensorImpl* const known =
           captured.tensor->_unsafe_get_target();
       const bool is_it = known == impl;
@@ -515,6 +568,12 @@ class PlanBuilder {
       FindNumber(then, now, slot.index, NumberUse::Where::kConstant);
       then = now;
     }
+    if (!session_.is_backward) return;
+    // No code of the program runs in it: what it does with a number is seen.
+    for (std::size_t n = 0; n < numbers.size(); ++n) {
+      numbers[n].is_free |=
+          !SameBits(numbers[n].value, record_.key.numbers[n].value);
+    }
   }
 
   static const OpEntry& EntryOf(const TraceNode& node) {
@@ -586,6 +645,7 @@ class PlanBuilder {
       now.moves = now.geometry.offset != then.geometry.offset;
       now.is_pinned =
           now.storage._unsafe_get_target() == then.storage._unsafe_get_target();
+      now.is_pinned &= a < session_.own_begin || a >= session_.own_end;
       if (session_.before != nullptr) {
         now.moves |= session_.before->key.arguments[a].moves;
         now.is_pinned &= session_.before->key.arguments[a].is_pinned;
@@ -602,8 +662,9 @@ class PlanBuilder {
     const auto same_result = [](const FunctionResult& a,
                                 const FunctionResult& b) {
       return a.kind == b.kind && a.is_view == b.is_view &&
-             a.is_tracked == b.is_tracked && a.same_as == b.same_as &&
-             a.index == b.index && a.geometry == b.geometry;
+             a.is_tracked == b.is_tracked && a.has_graph == b.has_graph &&
+             a.same_as == b.same_as && a.index == b.index &&
+             a.geometry == b.geometry;
     };
     const auto same_fresh = [](const FreshTensor& a, const FreshTensor& b) {
       return IsSame(a, b);
@@ -618,8 +679,18 @@ class PlanBuilder {
                    before.fresh.begin(), same_fresh) &&
         before.drawn_versions == plan_->drawn_versions &&
         before.called_versions == plan_->called_versions &&
-        before.bumps == plan_->bumps;
+        before.bumps == plan_->bumps && SameLiving(before);
     if (!is_same) session_.Fail(Refusal::kNotSame);
+  }
+
+  bool SameLiving(const FunctionPlan& before) const {
+    if ((before.gradients == nullptr) != (plan_->gradients == nullptr)) {
+      return false;
+    }
+    return before.gradients == nullptr ||
+           (before.gradients->living == plan_->gradients->living &&
+            std::equal(before.fresh.begin(), before.fresh.end(),
+                       plan_->fresh.begin(), plan_->fresh.end(), IsSame));
   }
 
   FunctionSession& session_;

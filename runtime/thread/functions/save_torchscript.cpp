@@ -154,7 +154,10 @@ const FunctionPlan* JitCall::PlanToSave(const char* who) const {
   }
   const MutexLock lock(core_->mutex);
   for (const auto& plan : core_->plans) {
-    if (plan->is_dropped.load(std::memory_order_relaxed)) continue;
+    if (plan->is_dropped.load(std::memory_order_relaxed) ||
+        plan->gradients != nullptr) {
+      continue;
+    }
     const runtime::FunctionKey& key = plan->key;
     if (runtime::Compare(key, key.context, key.global, inputs) ==
             runtime::Likeness::kSame &&

@@ -1,0 +1,663 @@
+#include "runtime/thread/functions/jit_node.h"
+
+#include <ATen/SequenceNumber.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "runtime/call/node_kinds.h"
+#include "runtime/call/plain_tensor.h"
+#include "runtime/library_calls/library_call.h"
+#include "runtime/library_calls/recorded_tensors.h"
+#include "runtime/thread/functions/jit_match.h"
+
+namespace tjit::internal {
+
+using runtime::FunctionGradients;
+using runtime::FunctionPlan;
+using runtime::FunctionRecord;
+using runtime::FunctionResult;
+using runtime::FunctionSession;
+using runtime::GradientUse;
+using runtime::Refusal;
+using runtime::VersionOf;
+using torch::autograd::Edge;
+using torch::autograd::edge_list;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+namespace {
+
+// Backward passes of replayed calls that ran the function again, before it is
+// replayed no more; and calls in a row whose backward pass could not be
+// replayed.
+constexpr int kMostAgain = 4;
+constexpr int kMostMissed = 12;
+
+// Hands on what flows along one edge that leaves a function's graph.
+class ExitNode : public Node {
+ public:
+  explicit ExitNode(const Edge& to) : Node(edge_list{to}) {
+    const torch::autograd::InputMetadata& takes =
+        to.function->input_metadata(to.input_nr);
+    input_metadata_.emplace_back(takes);
+  }
+  std::string name() const override { return "TjitExit"; }
+
+ private:
+  variable_list apply(variable_list&& gradients) override {
+    return std::move(gradients);
+  }
+};
+
+// Node::topological_nr_, which falls along each edge: engines leave out what
+// lies deeper than all that is asked for. Only edges that a node has from the
+// beginning raise it. (An explicit instantiation may name a private member.)
+template <std::uint64_t Node::*kMember>
+struct DepthMember {
+  friend std::uint64_t& DepthOf(Node& node) { return node.*kMember; }
+};
+std::uint64_t& DepthOf(Node& node);
+template struct DepthMember<&Node::topological_nr_>;
+
+// The depth of a node that stands for so many others.
+void SetDepth(std::size_t nodes, Node* node) {
+  // Those within lie one deeper than they did, for their exits.
+  constexpr std::uint64_t kExits = 2;
+  DepthOf(*node) += nodes + kExits;
+}
+
+// A tensor over the same storage, with the same version.
+at::Tensor AliasOf(const at::Tensor& t) {
+  auto impl = t.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      t.unsafeGetTensorImpl()->version_counter(),
+      /*allow_tensor_metadata_change=*/true);
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl.release()));
+}
+
+bool DrawsRandom(const FunctionRecord& record) {
+  return std::any_of(record.draws.begin(), record.draws.end(),
+                     [](const runtime::FunctionDraw& draw) {
+                       return draw.call->entry->op_class ==
+                              runtime::OpClass::kRandom;
+                     });
+}
+
+at::Tensor TensorOfLeaf(const GradientUse& use) {
+  auto leaf = use.leaf->lock();
+  TORCH_CHECK(leaf.defined(),
+              "tjit::jit: a tensor that asks for gradients died in a call");
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          leaf.release()));
+}
+
+// Where the edges that leave the graph go in a call with these arguments.
+edge_list EdgesOf(const FunctionGradients& gradients,
+                  const std::vector<at::Tensor>& arguments) {
+  edge_list edges;
+  for (const GradientUse& use : gradients.uses) {
+    edges.push_back(torch::autograd::impl::gradient_edge(
+        use.argument >= 0 ? arguments[static_cast<std::size_t>(use.argument)]
+                          : TensorOfLeaf(use)));
+  }
+  return edges;
+}
+
+// What an edge that leaves the graph is of; nullopt: a tensor that is no
+// argument and has a graph of its own.
+std::optional<GradientUse> UseOf(const Edge& edge,
+                                 const std::vector<at::Tensor>& arguments) {
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    if (!arguments[a].defined() || !arguments[a].requires_grad()) continue;
+    if (torch::autograd::impl::gradient_edge(arguments[a]) == edge) {
+      return GradientUse{static_cast<std::int32_t>(a), std::nullopt};
+    }
+  }
+  const auto* const leaf =
+      dynamic_cast<torch::autograd::AccumulateGrad*>(edge.function.get());
+  if (leaf == nullptr) return std::nullopt;
+  return GradientUse{-1, c10::weak_intrusive_ptr<c10::TensorImpl>(
+                             c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+                                 leaf->variable.unsafeGetTensorImpl()))};
+}
+
+}  // namespace
+
+GradientWays::GradientWays(const JitOptions& options)
+    : backward({.name = options.name + " (backward)", .verify_every = 0}) {
+  backward.is_backward = true;
+}
+
+bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
+  runtime::NodeKinds kinds;
+  std::vector<Node*> inner;
+  absl::flat_hash_set<const Node*> known;
+  const auto is_inner = [&](const Edge& edge) {
+    return edge.function != nullptr && edge.function->sequence_nr() >= first &&
+           kinds.Of(*edge.function) != runtime::NodeKind::kAccumulate;
+  };
+  const auto add = [&](const Edge& edge) {
+    if (is_inner(edge) && known.insert(edge.function.get()).second) {
+      inner.push_back(edge.function.get());
+    }
+  };
+  for (const at::Tensor& t : results) {
+    roots_.push_back(t.defined() ? torch::autograd::impl::gradient_edge(t)
+                                 : Edge());
+    if (t.defined() && !is_inner(roots_.back())) return false;
+    add(roots_.back());
+  }
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    if (kinds.Of(*inner[i]) != runtime::NodeKind::kGenerated ||
+        runtime::HasHooks(inner[i]) ||
+        !inner[i]->retains_grad_hooks().empty()) {
+      return false;
+    }
+    for (const Edge& edge : inner[i]->next_edges()) add(edge);
+  }
+  std::sort(inner.begin(), inner.end(), [](const Node* a, const Node* b) {
+    return a->sequence_nr() < b->sequence_nr();
+  });
+  nodes_ = inner;
+  for (Node* node : inner) {
+    for (std::size_t i = node->num_outputs(); i-- > 0;) {
+      Edge& edge = node->next_edges()[i];
+      if (edge.function == nullptr || is_inner(edge)) continue;
+      exits_.push_back({c10::make_intrusive<ExitNode>(edge), node, i});
+      edge = Edge(exits_.back().node, 0);
+    }
+    ++DepthOf(*node);
+  }
+  std::reverse(exits_.begin(), exits_.end());
+  return true;
+}
+
+void InnerGraph::Renumber(std::uint64_t first) {
+  for (Node* node : nodes_) node->set_sequence_nr(first++);
+}
+
+edge_list InnerGraph::Outside() const {
+  edge_list edges;
+  for (const Exit& exit : exits_) edges.push_back(exit.node->next_edge(0));
+  return edges;
+}
+
+variable_list InnerGraph::Run(const variable_list& gradients,
+                              bool creates_graph) {
+  edge_list roots, exits;
+  variable_list inputs;
+  for (std::size_t i = 0; i < roots_.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    roots.push_back(roots_[i]);
+    inputs.push_back(gradients[i]);
+  }
+  if (roots.empty()) return variable_list(exits_.size());
+  for (const Exit& exit : exits_) exits.emplace_back(exit.node, 0);
+  return torch::autograd::Engine::get_default_engine().execute(
+      roots, inputs, /*keep_graph=*/true, creates_graph,
+      /*accumulate_grad=*/false, exits);
+}
+
+edge_list InnerGraph::Open() {
+  for (const Exit& exit : exits_) {
+    exit.from->next_edges()[exit.output] = exit.node->next_edge(0);
+  }
+  edge_list roots = std::move(roots_);
+  Clear();
+  return roots;
+}
+
+void InnerGraph::Clear() {
+  roots_.clear();
+  nodes_.clear();
+  exits_.clear();
+}
+
+CallValues::CallValues(const FunctionPlan& plan, std::vector<at::Tensor> a,
+                       std::vector<double> n, std::vector<at::Tensor> l)
+    : arguments(std::move(a)), numbers(std::move(n)), living(std::move(l)) {
+  for (const at::Tensor& t : arguments) versions.push_back(VersionOf(t));
+  for (const at::Tensor& t : living) versions.push_back(VersionOf(t));
+  for (const runtime::CapturedStorage& c : plan.captured) {
+    versions.push_back(c.version.enabled() ? c.version.current_version() : 0);
+  }
+}
+
+void JitNode::SetGraph(InnerGraph graph, WaitingPlan waiting) {
+  graph_ = std::move(graph);
+  waiting_ = std::move(waiting);
+}
+
+variable_list JitNode::apply(variable_list&& gradients) {
+  if (is_open_) return std::move(gradients);
+  TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
+  const bool creates_graph = c10::GradMode::is_enabled();
+  variable_list flows;
+  if (!creates_graph && RunByPlan(gradients, &flows)) return flows;
+  if (graph_.empty()) RunAgain();
+  return graph_.Run(gradients, creates_graph);
+}
+
+std::atomic<std::int64_t> JitNode::alive_{0};
+
+void JitNode::AddResult(const at::Tensor& t) {
+  const std::uint32_t at = add_input_metadata(t);
+  torch::autograd::impl::set_gradient_edge(t, {getptr(), at});
+  results_.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+      t.unsafeGetTensorImpl()));
+}
+
+void JitNode::OpenBehind(bool creates_graph, edge_list* roots,
+                         edge_list* outputs) {
+  std::vector<Node*> nodes;
+  absl::flat_hash_set<const Node*> known;
+  const auto follow = [&](edge_list* edges) {
+    for (Edge& edge : *edges) {
+      Follow(creates_graph, &edge);
+      if (edge.function != nullptr &&
+          known.insert(edge.function.get()).second) {
+        nodes.push_back(edge.function.get());
+      }
+    }
+  };
+  follow(roots);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    follow(&nodes[i]->next_edges());
+  }
+  for (Edge& edge : *outputs) Follow(/*opens=*/false, &edge);
+}
+
+// To what takes the place of the node.
+void JitNode::Follow(bool opens, Edge* edge) {
+  while (auto* const node = dynamic_cast<JitNode*>(edge->function.get())) {
+    if (opens) node->Open();
+    if (!node->is_open_) return;
+    const Edge within = node->next_edge(edge->input_nr);
+    *edge = within;
+  }
+}
+
+void JitNode::Open() {
+  if (is_open_ || is_released_) return;
+  if (graph_.empty()) RunAgain();
+  is_open_ = true;
+  next_edges() = graph_.Open();
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    auto result = results_[i].lock();
+    if (!result.defined()) continue;
+    torch::autograd::impl::set_gradient_edge(
+        at::Tensor(
+            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+                reclaim(result.release())),
+        next_edge(i));
+  }
+  waiting_ = {};
+  values_ = {};
+  run_again_ = nullptr;
+}
+
+// False: it is no call that can be replayed, and its graph is to be run.
+bool JitNode::RunByPlan(const variable_list& gradients, variable_list* flows) {
+  JitCall call(&ways_->backward);
+  const auto add = [&](const std::vector<at::Tensor>& tensors) {
+    for (const at::Tensor& t : tensors) call.Tensor(t);
+  };
+  add(values_.arguments);
+  call.graph().own_begin = values_.arguments.size();
+  add(values_.living);
+  call.graph().own_end = call.graph().own_begin + values_.living.size();
+  add(gradients);
+  for (const double n : values_.numbers) call.Number(n);
+  call.graph().only_replays = graph_.empty();
+  CheckVersions(/*all=*/false);
+  if (call.Begin()) {
+    is_served_ = true;
+    for (std::size_t u = 0; u < plan_->gradients->uses.size(); ++u) {
+      flows->push_back(call.TakeResult());
+    }
+    return true;
+  }
+  if (!call.wants_results()) return false;
+  *flows = graph_.Run(gradients, /*creates_graph=*/false);
+  for (const at::Tensor& t : *flows) call.AddResult(t);
+  call.End(nullptr);
+  return true;
+}
+
+// What the backward pass reads has to be as the call has left it. THROWS: what
+// eager throws then.
+void JitNode::CheckVersions(bool all) const {
+  const std::size_t arguments = values_.arguments.size();
+  const std::size_t captured = arguments + values_.living.size();
+  std::vector<bool> reads(values_.versions.size(), all);
+  if (!all) {
+    // A graph checks its tensors by itself.
+    const FunctionPlan* const plan = ways_->backward.last.load();
+    if (plan == nullptr) return;
+    for (const runtime::FunctionSlot& slot : plan->record->slots) {
+      if (slot.kind == runtime::FunctionSlot::Kind::kArgument) {
+        if (slot.index < captured) reads[slot.index] = true;
+      } else if (slot.kind == runtime::FunctionSlot::Kind::kCaptured) {
+        const auto* const storage =
+            plan->captured[slot.index].storage._unsafe_get_target();
+        for (std::size_t c = 0; c < plan_->captured.size(); ++c) {
+          if (plan_->captured[c].storage._unsafe_get_target() == storage) {
+            reads[captured + c] = true;
+          }
+        }
+      }
+    }
+  }
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    if (!reads[i] || (all && i >= arguments && i < captured)) continue;
+    std::uint32_t now = values_.versions[i];
+    if (i < arguments) {
+      now = VersionOf(values_.arguments[i]);
+    } else if (i < captured) {
+      now = VersionOf(values_.living[i - arguments]);
+    } else if (const auto& version = plan_->captured[i - captured].version;
+               version.enabled()) {
+      now = version.current_version();
+    }
+    TORCH_CHECK(now == values_.versions[i],
+                "one of the variables needed for gradient computation has been "
+                "modified by an inplace operation: ",
+                i < arguments  ? "an argument"
+                : i < captured ? "a result"
+                               : "a tensor from outside",
+                " of \"", core_->options.name,
+                "\", a function of tjit::jit(), is at "
+                "version ",
+                now, "; expected version ", values_.versions[i], " instead.");
+  }
+}
+
+// THROWS: what the function throws; c10::Error where it may not run again.
+void JitNode::RunAgain() {
+  const std::string who =
+      "tjit::jit: a backward pass through \"" + core_->options.name +
+      "\" is another one than those that were seen (create_graph, or other "
+      "results), so the function has to run again, ";
+  const char* const advice =
+      "; call it without tjit::jit() where such passes are made";
+  ++ways_->again;
+  plan_->is_dropped.store(true);
+  {
+    const MutexLock lock(core_->mutex);
+    if (ways_->again.load() >= kMostAgain) core_->mismatches += kMostAgain;
+    if (std::find(core_->records.begin(), core_->records.end(),
+                  plan_->record) == core_->records.end()) {
+      core_->records.push_back(plan_->record);
+    }
+  }
+  TORCH_CHECK(run_again_ != nullptr, who, "which nothing keeps", advice);
+  TORCH_CHECK(!plan_->writes, who, "which writes into tensors from outside",
+              advice);
+  TORCH_CHECK(!DrawsRandom(*plan_->record), who, "which draws random numbers",
+              advice);
+  CheckVersions(/*all=*/true);
+  const std::uint64_t first = at::sequence_number::peek();
+  std::vector<at::Tensor> results;
+  {
+    const at::AutoGradMode on(true);
+    results = run_again_();
+  }
+  bool is_same = results.size() == plan_->results.size();
+  std::vector<at::Tensor> roots;
+  for (std::size_t i = 0; is_same && i < results.size(); ++i) {
+    const FunctionResult& result = plan_->results[i];
+    if (!result.has_graph) continue;
+    is_same = results[i].requires_grad();
+    roots.push_back(results[i]);
+  }
+  is_same = is_same && graph_.Read(roots, first) &&
+            graph_.size() == plan_->gradients->nodes &&
+            graph_.Outside() == EdgesOf(*plan_->gradients, values_.arguments);
+  TORCH_CHECK(is_same, who, "and it makes another graph than before", advice);
+  graph_.Renumber(first_);
+}
+
+void JitNode::release_variables() {
+  if (is_released_ || is_open_) return;
+  is_released_ = true;
+  // What held the results' storages when the call was over: the results
+  // themselves and the graph, which go now.
+  std::vector<std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, std::size_t>>
+      made;
+  std::vector<c10::Storage> storages;
+  for (WaitingPlan::Made& one : waiting_.made) {
+    storages.push_back(one.tensor.storage());
+    made.emplace_back(c10::intrusive_ptr<c10::TensorImpl>::reclaim_copy(
+                          one.tensor.unsafeGetTensorImpl()),
+                      storages.back().use_count() - one.owners);
+    one.tensor.reset();
+  }
+  graph_.Clear();
+  bool is_all_gone = true;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    is_all_gone = is_all_gone && made[i].first.use_count() == 0 &&
+                  storages[i].use_count() == made[i].second;
+  }
+  // The results' own are first.
+  const std::size_t results = waiting_.plan ? waiting_.plan->of_results : 0;
+  for (std::size_t l = results; l < values_.living.size(); ++l) {
+    is_all_gone = is_all_gone && values_.living[l].storage().use_count() == 1;
+  }
+  if (waiting_.plan != nullptr) Decide(is_all_gone);
+  values_ = {};
+  run_again_ = nullptr;
+}
+
+// Whether calls are replayed by the plan.
+void JitNode::Decide(bool is_all_gone) {
+  const std::shared_ptr<const FunctionRecord> record = waiting_.plan->record;
+  if (is_all_gone && is_served_) {
+    ways_->missed.store(0);
+    const int needed = 1 + 2 * ways_->again.load();
+    if (++ways_->served < needed) return;
+    ways_->served.store(0);
+    return PublishPlan(core_.get(), waiting_.before, waiting_.form,
+                       std::move(waiting_.plan));
+  }
+  ways_->served.store(0);
+  const std::string backward = StatsOfJitCore(ways_->backward).why;
+  const MutexLock lock(core_->mutex);
+  int& failures = core_->failures[waiting_.form];
+  if (!is_all_gone) {
+    record->failures.fetch_add(1);
+    ++failures;
+    core_->why = runtime::DescribeRefusal(Refusal::kEscapes, kNoOp);
+    return;
+  }
+  core_->why = backward.empty()
+                   ? runtime::DescribeRefusal(Refusal::kGraphUnseen, kNoOp)
+                   : "in its backward pass: " + backward;
+  if (++ways_->missed >= kMostMissed) failures += kMostMissed;
+}
+
+std::vector<at::Tensor> GraphCalls::Arguments() const {
+  std::vector<at::Tensor> arguments;
+  for (const at::Tensor* t : call_.tensors_) arguments.push_back(*t);
+  return arguments;
+}
+
+std::vector<double> GraphCalls::Numbers(const FunctionPlan& plan) const {
+  std::vector<double> numbers;
+  for (std::size_t n = 0; n < plan.key.numbers.size(); ++n) {
+    numbers.push_back(plan.key.NumberAt(n, call_.numbers_));
+  }
+  return numbers;
+}
+
+// Each result that asks for gradients is one that the node has made.
+void GraphCalls::GiveNode(const FunctionPlan& plan,
+                          const c10::intrusive_ptr<JitNode>& node) {
+  for (std::size_t i = 0; i < plan.results.size(); ++i) {
+    const FunctionResult& result = plan.results[i];
+    if (result.has_graph) node->AddResult(call_.results_[i]);
+  }
+}
+
+void GraphCalls::Keep(const FunctionPlan& plan,
+                      c10::ArrayRef<at::Tensor> made) {
+  std::vector<at::Tensor> living;
+  for (const std::uint32_t m : plan.gradients->living) {
+    // A result would own the node that owns it.
+    living.push_back(m < plan.of_results ? AliasOf(made[m]) : made[m]);
+  }
+  const std::vector<at::Tensor> arguments = Arguments();
+  edge_list edges = EdgesOf(*plan.gradients, arguments);
+  const std::uint64_t first = at::sequence_number::peek();
+  for (std::size_t n = 0; n < plan.gradients->nodes; ++n) {
+    at::sequence_number::get_and_increment();
+  }
+  auto node = c10::make_intrusive<JitNode>(
+      call_.core_->shared_from_this(), plan.record->gradients, &plan,
+      CallValues(plan, arguments, Numbers(plan), std::move(living)));
+  node->SetFirst(first);
+  node->set_next_edges(std::move(edges));
+  SetDepth(plan.gradients->nodes, node.get());
+  GiveNode(plan, node);
+  call_.graph_.node = node.get();
+}
+
+namespace {
+
+// Tensors over what the call has made and that lives.
+std::vector<at::Tensor> LivingOf(const FunctionPlan& plan,
+                                 const FunctionSession& session,
+                                 c10::ArrayRef<at::Tensor> results) {
+  std::vector<at::Tensor> living;
+  const FunctionRecord& record = *plan.record;
+  for (const std::uint32_t m : plan.gradients->living) {
+    c10::intrusive_ptr<c10::StorageImpl> storage;
+    const TensorGeometry* geometry = nullptr;
+    if (m >= plan.fresh.size()) {
+      const std::size_t d = m - plan.fresh.size();
+      storage = session.inside[session.drawn[d].inside].storage.lock();
+      geometry = &record.drawn[d].geometry;
+    } else {
+      const std::uint32_t s = plan.fresh[m].slot;
+      geometry = &plan.fresh[m].form->geometry;
+      if (record.slots[s].kind == runtime::FunctionSlot::Kind::kInside) {
+        storage = session.inside[record.slots[s].index].storage.lock();
+      } else if (s < session.born.size() && session.born[s]) {
+        storage = session.born[s]->lock();
+      }
+    }
+    if (!storage.defined()) return {};
+    at::Tensor tensor = runtime::TensorOver(c10::Storage(std::move(storage)),
+                                            *geometry, geometry->offset);
+    for (std::size_t r = 0; r < plan.results.size(); ++r) {
+      const FunctionResult& result = plan.results[r];
+      const bool is_its = result.same_as < 0 && result.is_made() &&
+                          (result.kind == FunctionResult::Kind::kSlot
+                               ? result.index
+                               : result.index + plan.fresh.size()) == m;
+      if (!is_its || results[r].is_inference()) continue;
+      tensor.unsafeGetTensorImpl()->set_version_counter(
+          results[r].unsafeGetTensorImpl()->version_counter());
+    }
+    living.push_back(std::move(tensor));
+  }
+  return living;
+}
+
+}  // namespace
+
+// Null: the edges that leave the graph are others than before.
+std::shared_ptr<GradientWays> GraphCalls::WaysOf(const FunctionPlan& plan) {
+  const MutexLock lock(call_.core_->mutex);
+  std::shared_ptr<GradientWays>& ways = plan.record->gradients;
+  if (ways == nullptr) {
+    ways = std::make_shared<GradientWays>(call_.core_->options);
+    ways->uses = plan.gradients->uses;
+  }
+  return ways->uses == plan.gradients->uses ? ways : nullptr;
+}
+
+bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
+  std::vector<at::Tensor> roots;
+  for (std::size_t i = 0; i < plan->results.size(); ++i) {
+    if (plan->results[i].has_graph) roots.push_back(call_.results_[i]);
+  }
+  FunctionSession& seen = session->seen;
+  InnerGraph graph;
+  std::vector<GradientUse>& uses = plan->gradients->uses;
+  if (!graph.Read(roots, session->first_node)) {
+    seen.Fail(Refusal::kGraphNode);
+    return false;
+  }
+  plan->gradients->nodes = graph.size();
+  edge_list edges = graph.Outside();
+  for (const Edge& edge : edges) {
+    std::optional<GradientUse> use = UseOf(edge, seen.arguments);
+    if (!use) {
+      seen.Fail(Refusal::kGraphOutside);
+      return false;
+    }
+    uses.push_back(std::move(*use));
+  }
+  std::shared_ptr<GradientWays> ways = WaysOf(*plan);
+  if (ways == nullptr) {
+    seen.Fail(Refusal::kNotSame);
+    return false;
+  }
+  WaitingPlan waiting;
+  waiting.before = session->plan;
+  waiting.form = session->form;
+  for (std::size_t i = 0; i < plan->results.size(); ++i) {
+    const FunctionResult& result = plan->results[i];
+    if (!result.is_made() || result.same_as >= 0) continue;
+    const at::Tensor& tensor = call_.results_[i];
+    waiting.made.push_back({tensor, tensor.storage().use_count()});
+  }
+  std::vector<at::Tensor> living = LivingOf(*plan, seen, call_.results_);
+  if (living.size() != plan->gradients->living.size()) {
+    seen.Fail(Refusal::kEscapes);
+    return false;
+  }
+  for (std::size_t i = 0; i < plan->results.size(); ++i) {
+    const FunctionResult& result = plan->results[i];
+    if (result.same_as >= 0) {
+      const at::Tensor same =
+          call_.results_[static_cast<std::size_t>(result.same_as)];
+      call_.results_[i] = same;
+    } else if (result.is_made()) {
+      const at::Tensor made = std::move(call_.results_[i]);
+      call_.results_[i] = AliasOf(made);
+    }
+  }
+  call_.graph_.has_new_results = true;
+  const FunctionPlan* known = session->plan;
+  CallValues values(*plan, seen.arguments, Numbers(*plan), std::move(living));
+  if (session->is_verified) {
+    call_.Publish(*session, std::move(plan));
+  } else {
+    known = plan.get();
+    waiting.plan = std::move(plan);
+  }
+  auto node =
+      c10::make_intrusive<JitNode>(call_.core_->shared_from_this(),
+                                   std::move(ways), known, std::move(values));
+  node->set_next_edges(std::move(edges));
+  SetDepth(known->gradients->nodes, node.get());
+  GiveNode(*known, node);
+  node->SetGraph(std::move(graph), std::move(waiting));
+  return true;
+}
+
+void KeepRun(JitNode* node, std::function<std::vector<at::Tensor>()> run) {
+  node->SetRunAgain(std::move(run));
+}
+
+}  // namespace tjit::internal

@@ -1,0 +1,458 @@
+// Functions whose results keep a graph for gradients: Note [Results with a
+// graph] in runtime/thread/functions/gradient_graph.h.
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/runtime/thread/jit_testing.h"
+
+namespace tjit {
+namespace {
+
+JitOptions WithGradients() {
+  JitOptions options;
+  options.gradients = true;
+  options.verify_every = 0;
+  return options;
+}
+
+class JitGraphTest : public JitTest {
+ protected:
+  const at::AutoGradMode grad_{true};
+};
+
+at::Tensor Leaf(at::IntArrayRef sizes) {
+  return at::randn(sizes).requires_grad_(true);
+}
+
+// The gradients of `leaves` after `steps` steps of gradient descent, one row a
+// step, with the forward function `f`.
+template <class F>
+Tensors Descend(F&& f, const Tensors& leaves, int steps) {
+  at::manual_seed(7);
+  Tensors seen;
+  for (int i = 0; i < steps; ++i) {
+    const at::Tensor x = at::randn({8, 4});
+    const at::Tensor loss = f(x).pow(2).mean();
+    loss.backward();
+    seen.push_back(loss.detach().clone());
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& leaf : leaves) {
+      seen.push_back(leaf.grad().clone());
+      leaf.sub_(leaf.grad(), 0.01);
+      leaf.mutable_grad().reset();
+    }
+  }
+  return seen;
+}
+
+void ExpectAllSame(const Tensors& a, const Tensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(SameBits(a[i], b[i])) << i;
+  }
+}
+
+// Copies of the leaves, for eager.
+Tensors CopyOf(const Tensors& leaves) {
+  Tensors copies;
+  for (const at::Tensor& leaf : leaves) {
+    copies.push_back(leaf.detach().clone().requires_grad_(true));
+  }
+  return copies;
+}
+
+TEST_F(JitGraphTest, AForwardPassIsReplayedAndSoIsItsBackwardPass) {
+  const Tensors leaves = {Leaf({4, 6}), Leaf({6}), Leaf({6, 2})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    return at::mm(at::tanh(at::mm(x, p[0]) + p[1]), p[2]);
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  const Tensors expected = Descend(eager, copies, 20);
+  int runs = 0;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        ++runs;
+        return forward(leaves, x);
+      },
+      WithGradients());
+  const Tensors got = Descend(fast, leaves, 20);
+  ExpectAllSame(got, expected);
+  EXPECT_EQ(fast.stats().why, "");
+  EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
+  EXPECT_EQ(runs + fast.stats().replays, 20);
+}
+
+TEST_F(JitGraphTest, GradientsGoOnIntoTheGraphOfAnArgument) {
+  const Tensors leaves = {Leaf({4, 4}), Leaf({4, 4})};
+  const Tensors copies = CopyOf(leaves);
+  // x is used twice inside, once before and once behind: the order in which
+  // its gradients are added is eager's.
+  const auto inner = [](const at::Tensor& x, const at::Tensor& w) {
+    return at::sigmoid(at::mm(x, w)) * x + x.exp();
+  };
+  auto fast =
+      jit([&](const at::Tensor& x, const at::Tensor& w) { return inner(x, w); },
+          WithGradients());
+  const auto around = [](const at::Tensor& input, const Tensors& p, auto& f) {
+    const at::Tensor x = at::mm(input, p[0]);
+    const at::Tensor before = x.cos();
+    return f(x, p[1]) * x.sin() + before;
+  };
+  const Tensors got = Descend(
+      [&](const at::Tensor& x) { return around(x, leaves, fast); }, leaves, 20);
+  const Tensors expected =
+      Descend([&](const at::Tensor& x) { return around(x, copies, inner); },
+              copies, 20);
+  ExpectAllSame(got, expected);
+  EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
+}
+
+TEST_F(JitGraphTest, DropoutIsReplayedWithEagersNumbers) {
+  const Tensors leaves = {Leaf({4, 6})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    return at::dropout(at::relu(at::mm(x, p[0])), 0.5, true);
+  };
+  const Tensors expected = Descend(
+      [&](const at::Tensor& x) { return forward(copies, x); }, copies, 20);
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  const Tensors got = Descend(fast, leaves, 20);
+  ExpectAllSame(got, expected);
+  EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
+}
+
+TEST_F(JitGraphTest, ANumberIsOneOfTheBackwardPassAsWell) {
+  const at::Tensor w = Leaf({4, 4});
+  const auto f = [&](const at::Tensor& x, double a) {
+    return (x * w * a).sum();
+  };
+  auto fast = jit(f, WithGradients());
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::randn({4, 4});
+    const double a = 0.5 + i;
+    fast(x, a).backward();
+    const at::Tensor got = std::exchange(w.mutable_grad(), at::Tensor());
+    f(x, a).backward();
+    const at::Tensor expected = std::exchange(w.mutable_grad(), at::Tensor());
+    EXPECT_TRUE(SameBits(got, expected)) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 10) << fast.stats().why;
+}
+
+// Which of two results a backward pass is of may change: the node of a replayed
+// call runs the function again.
+TEST_F(JitGraphTest, AnotherBackwardPassRunsTheFunctionAgain) {
+  const at::Tensor w = Leaf({4, 4});
+  int runs = 0;
+  const auto f = [&](const at::Tensor& x) {
+    ++runs;
+    const at::Tensor h = at::mm(x, w);
+    return std::tuple(h.tanh(), h.exp().sum());
+  };
+  auto fast = jit(f, WithGradients());
+  const auto gradient = [&](auto& function, const at::Tensor& x, bool both) {
+    const auto [a, b] = function(x);
+    (both ? a.sum() + b : b).backward();
+    return std::exchange(w.mutable_grad(), at::Tensor());
+  };
+  for (int i = 0; i < 60; ++i) {
+    const at::Tensor x = at::randn({4, 4});
+    const bool both = i < 12 || i % 3 == 0;
+    EXPECT_TRUE(SameBits(gradient(fast, x, both), gradient(f, x, both))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  EXPECT_EQ(fast.stats().plans, 1);
+}
+
+TEST_F(JitGraphTest, ADoubleBackwardPassIsEagers) {
+  const Tensors leaves = {Leaf({4, 4})};
+  const at::Tensor& w = leaves[0];
+  const auto f = [&](const at::Tensor& x) {
+    const at::Tensor h = at::mm(x, w);
+    return (h.tanh() * h * x).sum();
+  };
+  auto fast = jit(f, WithGradients());
+  const auto penalty = [&](auto& function, const at::Tensor& data) {
+    const at::Tensor x = data.detach().requires_grad_(true);
+    const at::Tensor y = function(x.cos());
+    const at::Tensor g =
+        torch::autograd::grad({y}, {x}, {}, {}, /*create_graph=*/true)[0];
+    (y + g.pow(2).sum()).backward();
+    return std::tuple(std::exchange(w.mutable_grad(), at::Tensor()), x.grad());
+  };
+  for (int i = 0; i < 16; ++i) {
+    const at::Tensor x = at::randn({4, 4});
+    if (i < 10) {
+      fast(x).backward();
+      w.mutable_grad().reset();
+      continue;
+    }
+    const auto [dw, dx] = penalty(fast, x);
+    const auto [ew, ex] = penalty(f, x);
+    EXPECT_TRUE(SameBits(dw, ew)) << i;
+    EXPECT_TRUE(SameBits(dx, ex)) << i;
+  }
+}
+
+TEST_F(JitGraphTest, WhatIsKeptInsideIsFoundWhenTheGraphIsGone) {
+  const at::Tensor w = Leaf({4, 4});
+  at::Tensor kept;
+  const auto keep_value = [&](const at::Tensor& x) {
+    kept = at::mm(x, w).tanh();
+    return (kept * 2).sum();
+  };
+  const auto keep_result = [&](const at::Tensor& x) {
+    kept = at::mm(x, w).tanh();
+    return kept;
+  };
+  const auto keep_view = [&](const at::Tensor& x) {
+    const at::Tensor h = at::mm(x, w).tanh();
+    kept = h.detach();
+    return h;
+  };
+  const auto check = [&](auto fast, const auto& f) {
+    for (int i = 0; i < 12; ++i) {
+      const at::Tensor x = at::randn({4, 4});
+      const at::Tensor y = fast(x);
+      const at::Tensor seen = kept.detach().clone();
+      y.sum().backward();
+      w.mutable_grad().reset();
+      f(x);
+      EXPECT_TRUE(SameBits(seen, kept.detach())) << i;
+    }
+    EXPECT_EQ(fast.stats().replays, 0);
+    EXPECT_NE(fast.stats().why.find("jit_value_escapes"), std::string::npos)
+        << fast.stats().why;
+  };
+  check(jit(keep_value, WithGradients()), keep_value);
+  check(jit(keep_result, WithGradients()), keep_result);
+  check(jit(keep_view, WithGradients()), keep_view);
+}
+
+TEST_F(JitGraphTest, WhatTheBackwardPassReadsMayNotBeChanged) {
+  const at::Tensor w = Leaf({4, 4});
+  auto fast = jit([&](const at::Tensor& x) { return at::mm(x, w).exp(); },
+                  WithGradients());
+  for (int i = 0; i < 10; ++i) fast(at::randn({4, 4})).sum().backward();
+  ASSERT_GE(fast.stats().replays, 4) << fast.stats().why;
+  const auto fails = [&](const auto& change) {
+    const std::int64_t replays = fast.stats().replays;
+    const at::Tensor x = at::randn({4, 4});
+    const at::Tensor y = fast(x);
+    const at::Tensor loss = y.sum();
+    EXPECT_EQ(fast.stats().replays, replays + 1);
+    {
+      const at::NoGradGuard no_grad;
+      change(x, y);
+    }
+    try {
+      loss.backward();
+    } catch (const c10::Error& e) {
+      return std::string(e.what()).find("modified by an inplace operation") !=
+             std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_TRUE(fails([](const at::Tensor& x, const at::Tensor&) { x.mul_(2); }));
+  EXPECT_TRUE(fails([](const at::Tensor&, const at::Tensor& y) { y.mul_(2); }));
+  // The parameter is not read where no argument asks for a gradient.
+  EXPECT_FALSE(fails([&](const at::Tensor&, const at::Tensor&) { w.mul_(2); }));
+}
+
+TEST_F(JitGraphTest, BackwardTwiceAndRetainedGraphs) {
+  const at::Tensor w = Leaf({4, 4});
+  const auto f = [&](const at::Tensor& x) { return at::mm(x, w).tanh().sum(); };
+  auto fast = jit(f, WithGradients());
+  for (int i = 0; i < 10; ++i) fast(at::randn({4, 4})).backward();
+  ASSERT_GE(fast.stats().replays, 4) << fast.stats().why;
+  w.mutable_grad().reset();
+  const at::Tensor x = at::randn({4, 4});
+  const auto twice = [&](auto& function) {
+    const at::Tensor y = function(x);
+    y.backward({}, /*retain_graph=*/true);
+    y.backward();
+    EXPECT_THROW(y.backward(), c10::Error);
+    return std::exchange(w.mutable_grad(), at::Tensor());
+  };
+  EXPECT_TRUE(SameBits(twice(fast), twice(f)));
+}
+
+// A leaf that is not trained any more, and a call without a graph.
+TEST_F(JitGraphTest, OtherModesAreOtherWays) {
+  const at::Tensor w = Leaf({4, 4}), b = Leaf({4});
+  const auto f = [&](const at::Tensor& x) { return at::mm(x, w) + b; };
+  auto fast = jit(f, WithGradients());
+  for (int i = 0; i < 40; ++i) {
+    if (i == 20) b.requires_grad_(false);
+    const at::Tensor x = at::randn({4, 4});
+    const auto gradients = [&](auto& function) {
+      function(x).pow(2).sum().backward();
+      return Tensors{std::exchange(w.mutable_grad(), at::Tensor()),
+                     std::exchange(b.mutable_grad(), at::Tensor())};
+    };
+    ExpectAllSame(gradients(fast), gradients(f));
+    const at::NoGradGuard no_grad;
+    const at::Tensor y = fast(x);
+    EXPECT_FALSE(y.requires_grad());
+    EXPECT_TRUE(SameBits(y, f(x)));
+  }
+  EXPECT_GE(fast.stats().replays, 60) << fast.stats().why;
+}
+
+TEST_F(JitGraphTest, NothingIsReplayedWithoutTheOption) {
+  const at::Tensor w = Leaf({4, 4});
+  auto fast = jit([&](const at::Tensor& x) { return at::mm(x, w).tanh(); });
+  for (int i = 0; i < 10; ++i) fast(at::randn({4, 4})).sum().backward();
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why.find("JitOptions::gradients"), std::string::npos);
+}
+
+// A random function of x and w, both of which ask for gradients.
+class RandomGraph : public RandomFunction {
+ public:
+  RandomGraph(std::uint32_t seed, int calls)
+      : RandomFunction(seed, {4, 4}), calls_(calls) {}
+
+  // The parameter, then one or two results.
+  Tensors operator()(const at::Tensor& x, const at::Tensor& w, double a) {
+    Begin(x, w);
+    pool_.push_back(at::mm(x, w) * a);
+    for (int c = 0; c < calls_; ++c) pool_.push_back(Next(a));
+    const Tensors pool = std::move(pool_);
+    Tensors results = {pool.back()};
+    const at::Tensor& other = pool[2 + Below(static_cast<std::uint32_t>(
+                                           pool.size() - 2))];
+    if (!other.is_same(results[0])) results.push_back(other * 2);
+    return results;
+  }
+
+ private:
+  at::Tensor Next(double a) {
+    const at::Tensor one = One(), two = One();
+    switch (Below(14)) {
+      case 0: return one + two;
+      case 1: return one * two;
+      case 2: return one.tanh();
+      case 3: return one.sigmoid() * a;
+      case 4: return at::mm(one, two) / 4;
+      case 5: return at::relu(one);
+      case 6: return (one - two).cos();
+      case 7: return at::softmax(one, 1);
+      case 8: return one.t() + 1;
+      case 9: return at::where(one > 0, two, one);
+      case 10: return one.sum(0, /*keepdim=*/true).expand({4, 4}) * 0.25;
+      case 11: return at::cat({one.narrow(0, 0, 2), two.narrow(0, 2, 2)});
+      case 12: return one.detach() * two;
+      default: return one.reshape({16}).flip(0).view({4, 4}) * 0.5;
+    }
+  }
+  const int calls_;
+};
+
+// What the program does with a call's results, drawn anew for each call.
+Tensors Use(const Tensors& results, const at::Tensor& x, const at::Tensor& w,
+            std::uint32_t how) {
+  const bool both = results.size() > 1 && how % 3 != 0;
+  at::Tensor loss = (results[0] * x.sin()).sum();
+  if (both) loss = loss + results[1].cos().sum();
+  if (!loss.requires_grad()) return {loss};
+  Tensors seen = {loss.detach()};
+  if (how % 5 == 1) {
+    loss.backward({}, /*retain_graph=*/true);
+    seen.push_back(w.grad().defined() ? w.grad().clone() : at::Tensor());
+  }
+  if (how % 11 == 7) {
+    const auto g = torch::autograd::grad({loss}, {x, w}, {}, {}, true, true);
+    at::Tensor more = loss;
+    for (const at::Tensor& one : g) {
+      if (one.defined() && one.requires_grad()) more = more + one.pow(2).sum();
+    }
+    more.backward();
+  } else if (how % 7 == 3) {
+    const auto g = torch::autograd::grad({loss}, {w}, {}, {}, false, true);
+    seen.push_back(g[0]);
+  } else {
+    loss.backward();
+  }
+  return seen;
+}
+
+// The same with an inner function in its place in a graph around it. `rare`:
+// backward passes of other kinds come seldom.
+template <class F>
+Tensors RunRandom(F& f, std::uint32_t seed, int calls, bool rare) {
+  std::mt19937 random(seed);
+  at::manual_seed(seed);
+  const at::Tensor w = Leaf({4, 4}), v = Leaf({4, 4});
+  Tensors seen;
+  for (int i = 0; i < calls; ++i) {
+    const at::Tensor x = at::mm(at::randn({4, 4}), v).cos();
+    const double a = random() % 4 == 0 ? 0.5 : 0.25 + i;
+    std::uint32_t how = static_cast<std::uint32_t>(random());
+    if (rare && i % 8 != 7) how = 2;
+    const Tensors results = f(x, w, a);
+    for (const at::Tensor& r : results) seen.push_back(r.detach().clone());
+    for (at::Tensor& t : Use(results, x, w, how)) seen.push_back(t);
+    for (const at::Tensor& leaf : {w, v}) {
+      seen.push_back(leaf.grad().defined() ? leaf.grad().clone()
+                                           : at::Tensor());
+      leaf.mutable_grad().reset();
+      const at::NoGradGuard no_grad;
+      if (random() % 4 == 0) leaf.mul_(0.99);
+    }
+  }
+  return seen;
+}
+
+TEST_F(JitGraphTest, RandomFunctionsHaveEagersGradients) {
+  const char* const more = std::getenv("PROVE");
+  const std::uint32_t programs =
+      more == nullptr ? 40 : static_cast<std::uint32_t>(std::atoi(more));
+  std::int64_t replays = 0;
+  for (std::uint32_t seed = 0; seed < programs; ++seed) {
+    RandomGraph f(seed, 4 + static_cast<int>(seed % 12));
+    auto fast = jit(f, WithGradients());
+    const Tensors got = RunRandom(fast, seed, 24, seed % 2 == 0);
+    const Tensors expected = RunRandom(f, seed, 24, seed % 2 == 0);
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(SameBits(got[i], expected[i])) << seed << ": " << i;
+    }
+    replays += fast.stats().replays;
+    if (seed % 100 == 99) clear();  // the store has room for so many
+  }
+  EXPECT_GE(replays, 8 * static_cast<std::int64_t>(programs));
+}
+
+TEST_F(JitGraphTest, NoCallKeepsAnythingAlive) {
+  const at::Tensor w = Leaf({4, 4});
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        const at::Tensor h = at::mm(x, w).tanh();
+        return std::tuple(h, (h * h).sum());
+      },
+      WithGradients());
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor x = at::randn({4, 4});
+    c10::weak_intrusive_ptr<c10::StorageImpl> weak(
+        x.storage().getWeakStorageImpl());
+    {
+      const auto [h, loss] = fast(x);
+      if (i % 3 != 2) loss.backward();  // some graphs die as they are
+    }
+    sync();
+    EXPECT_EQ(weak.use_count(), 1) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 10) << fast.stats().why;
+}
+
+}  // namespace
+}  // namespace tjit
