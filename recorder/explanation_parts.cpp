@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
@@ -47,10 +48,42 @@ void AddEagerOps(const Explanation& e, std::vector<Obstacle>* obstacles) {
                        : ""});
 }
 
+// Whether `s` was recorded and did not come again, although twice as many ops
+// were called as a hot sequence of its length needs.
+bool CameNoMore(const Explanation& e, const ExplainedSequence& s) {
+  constexpr std::int64_t kMostSightings = 2;
+  return s.state == kStateSeen && s.sightings <= kMostSightings &&
+         2 * s.threshold * s.ops <= CountOf(e.counters, "ops_seen");
+}
+
+// How many sequences came no more. It is 0 where that is not the obstacle:
+// they are few, or at least half of the ops are replayed all the same.
+std::int64_t CountNoMore(const Explanation& e) {
+  constexpr std::int64_t kFewSequences = 3;
+  const std::int64_t n = std::count_if(
+      e.sequences.begin(), e.sequences.end(),
+      [&e](const ExplainedSequence& s) { return CameNoMore(e, s); });
+  const bool mostly_eager =
+      2 * CountOf(e.counters, "ops_eager") > CountOf(e.counters, "ops_seen");
+  return n >= kFewSequences && mostly_eager ? n : 0;
+}
+
+void AddNoMore(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  const std::int64_t n = CountNoMore(e);
+  if (n == 0) return;
+  obstacles->push_back(
+      {absl::StrCat(n,
+                    " sequences were recorded and came no more: each time "
+                    "other tensors, sizes or ops"),
+       "take rows of one tensor by an index, instead of cat() or stack() of "
+       "tensors picked anew; keep sizes and the order of ops"});
+}
+
 void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
   std::int64_t seen = 0, off = 0, ops = 0;
+  const bool said = CountNoMore(e) != 0;  // by AddNoMore()
   for (const ExplainedSequence& s : e.sequences) {
-    if (s.state == kStateSeen) {
+    if (s.state == kStateSeen && !(said && CameNoMore(e, s))) {
       ++seen;
       ops += s.sightings * s.ops;
     }
@@ -260,6 +293,7 @@ std::vector<Obstacle> ObstaclesOf(const Explanation& e) {
                                       " [", name, "]", FirstTime(e, name)),
                          BailRemedyOf(name)});
   }
+  AddNoMore(e, &obstacles);
   AddStates(e, &obstacles);
   AddLeftAlone(e, &obstacles);
   AddForgotten(e, &obstacles);

@@ -346,6 +346,40 @@ TEST(ExplanationTest, ListsJoinTheObjectOfTheCounters) {
   EXPECT_THAT(json, HasSubstr("\"eager_ops\": [],\n  \"exposures\": [],\n  \"jit_functions\": []\n}\n"));
 }
 
+// A replay buffer: cat() of tensors picked anew makes each recording another.
+Explanation OfSequencesThatCameNoMore(int n) {
+  ExplainedSequence once = Sequence(kStateSeen);
+  once.sightings = 1;
+  once.ops = 80;
+  Explanation e = Of(once);
+  e.sequences.assign(n, once);
+  e.counters = {{"ops_seen", 8000}, {"ops_eager", 8000}, {"sequences", n}};
+  return e;
+}
+
+TEST(ExplanationTest, SequencesThatCameNoMore) {
+  const std::string text = ToText(OfSequencesThatCameNoMore(11));
+  EXPECT_THAT(text, HasSubstr("  - 11 sequences were recorded and came no "
+                              "more: each time other tensors, sizes or ops\n"));
+  EXPECT_THAT(text, HasSubstr("  - take rows of one tensor by an index"));
+  // To run for longer would not help.
+  EXPECT_THAT(text, Not(HasSubstr("not seen often enough")));
+  EXPECT_THAT(text, Not(HasSubstr("run for longer")));
+}
+
+TEST(ExplanationTest, FewOrShortProgramsAreNotSaidToComeNoMore) {
+  EXPECT_THAT(ToText(OfSequencesThatCameNoMore(2)),
+              Not(HasSubstr("came no more")));
+  Explanation is_short = OfSequencesThatCameNoMore(11);
+  is_short.counters["ops_seen"] = is_short.counters["ops_eager"] = 1599;
+  EXPECT_THAT(ToText(is_short), Not(HasSubstr("came no more")));
+  EXPECT_THAT(ToText(is_short), HasSubstr("not seen often enough"));
+  Explanation replays = OfSequencesThatCameNoMore(11);
+  replays.counters["ops_eager"] = 4000;
+  replays.counters["ops_replayed"] = 4000;
+  EXPECT_THAT(ToText(replays), Not(HasSubstr("came no more")));
+}
+
 TEST(RunTimesTest, TheMedianOfTheLastOnes) {
   RunTimes times;
   EXPECT_EQ(times.Median(), 0u);
