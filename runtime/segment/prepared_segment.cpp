@@ -412,17 +412,30 @@ bool PreparedSegment::ExecuteAlone(const Run& run, Counters* counters) {
       !variant.tier2->RunsAlone(*this, run) || !IsFor(run, variant)) {
     return false;
   }
-  if (variant.runs < kRunsBeforeLook.back()) {
-    MaybePlanAgain(&variant, /*may_try=*/false, counters);
+  Tier2Variant::RunSettled(this, &variant, /*is_compiled=*/true,
+                           run.scalars.data(), counters);
+  return true;
+}
+
+void Tier2Variant::RunSettled(PreparedSegment* segment,
+                              PreparedSegment::Variant* variant,
+                              bool is_compiled, const ScalarValue* scalars,
+                              Counters* counters) {
+  segment->has_begun_ = false;
+  if (variant->runs < kRunsBeforeLook.back()) {
+    const bool is_alone = is_compiled && variant->tier2->is_alone_;
+    segment->MaybePlanAgain(variant, /*may_try=*/!is_alone, counters);
   }
   TemporaryBlocks temporary;
-  Tier2Variant::Running tier2(this, &variant, counters);
+  Running tier2(segment, variant, is_compiled, counters);
   char* arena = nullptr;
   const std::uint64_t bytes = tier2.arena_bytes();
   if (bytes != 0) arena = temporary.New(bytes);
-  has_begun_ = true;
-  tier2.Run(pointers_.data(), run.scalars.data(), arena);
-  return true;
+  DelayReplay();
+  ContextScope scope;
+  segment->scope_ = &scope;
+  segment->has_begun_ = true;
+  tier2.Run(segment->pointers_.data(), scalars, arena);
 }
 
 void PreparedSegment::Drain(const Run& run, Counters* counters) {
@@ -517,14 +530,9 @@ void SegmentCache::MoveTo(const TraceStore& store) try {
   Clear();
 }
 
-PreparedSegment* SegmentCache::Find(const Run& run,
+PreparedSegment* SegmentCache::Find(const std::vector<TraceNode*>& nodes,
                                     const GlobalContext& global) {
-  if (Planted(Defect::kWrongTripCount)) {
-    if (PreparedSegment* const shorter = FindShorter(run, global)) {
-      return shorter;
-    }
-  }
-  const Key key = KeyOf(run, global);
+  const Key key = KeyOf(nodes, global);
   if (last_ != nullptr && last_key_ == key) return last_;
   const auto found = segments_.find(key);
   if (found == segments_.end()) return nullptr;
@@ -553,12 +561,17 @@ PreparedSegment* SegmentCache::FindShorter(const Run& run,
 
 PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
-  if (PreparedSegment* const known = Find(run, global)) return *known;
+  if (Planted(Defect::kWrongTripCount)) {
+    if (PreparedSegment* const shorter = FindShorter(run, global)) {
+      return *shorter;
+    }
+  }
+  if (PreparedSegment* const known = Find(run.pending, global)) return *known;
   auto segment =
       std::make_unique<PreparedSegment>(run.pending, &classes_, compiler_);
   if (weight_ + segment->weight() > policy::kMaxSegmentWeight) Clear();
   weight_ += segment->weight();
-  return *segments_.emplace(KeyOf(run, global), std::move(segment))
+  return *segments_.emplace(KeyOf(run.pending, global), std::move(segment))
               .first->second;
 }
 

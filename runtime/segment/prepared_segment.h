@@ -161,9 +161,9 @@ class SegmentCache {
   // The segment of run.pending under `global`, which is in force; made at
   // first use.
   PreparedSegment& For(const Run& run, const GlobalContext& global);
-  // The segment of run.pending under `global`, which need not be in force; null
-  // if none has been made.
-  PreparedSegment* Find(const Run& run, const GlobalContext& global);
+  // That of these steps under `global`, which need not be in force; or null.
+  PreparedSegment* Find(const std::vector<TraceNode*>& nodes,
+                        const GlobalContext& global);
   // All segments; the same at every run.
   std::string ToText() const;
   // Goes over to a copy of the store of the nodes, with what is there.
@@ -178,9 +178,9 @@ class SegmentCache {
  private:
   // Id of the last node, depth of the first; the word of the context.
   using Key = std::pair<std::uint64_t, std::uint64_t>;
-  static Key KeyOf(const Run& run, const GlobalContext& global) {
-    return {std::uint64_t{run.pending.back()->id} << 32 |
-                run.pending.front()->depth,
+  static Key KeyOf(const std::vector<TraceNode*>& nodes,
+                   const GlobalContext& global) {
+    return {std::uint64_t{nodes.back()->id} << 32 | nodes.front()->depth,
             global.word};
   }
   // Defect::kWrongTripCount: the one of the first of the pending ops, up to where

@@ -88,12 +88,12 @@ Tier2Variant::Running::Running(PreparedSegment* segment,
 
 Tier2Variant::Running::Running(PreparedSegment* segment,
                                PreparedSegment::Variant* variant,
-                               Counters* counters)
+                               bool is_compiled, Counters* counters)
     : segment_(segment),
       variant_(variant),
       counters_(counters),
       tier2_(variant->tier2.get()),
-      is_compiled_(true) {}
+      is_compiled_(is_compiled) {}
 
 void Tier2Variant::Running::Count() const {
   counters_->steps_dead.Add(static_cast<std::int64_t>(
@@ -239,17 +239,55 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   return MayServe(run);
 }
 
-bool Tier2Variant::MayServe(const tjit::runtime::Run& run) const {
-  return trial_->wants_code() && !IsShifted(run) &&
-         !(t_context.had_region && HasOddTeam());
+bool Tier2Variant::WantsCode() const {
+  return trial_->wants_code() && !(t_context.had_region && HasOddTeam());
 }
 
-bool Tier2Variant::RunsAlone(const PreparedSegment& segment,
-                             const tjit::runtime::Run& run) const {
-  return is_alone_ && state_ == State::kCompiled &&
-         engine_ == segment.engine() && bakes_recorded_ &&
-         !run.has_other_scalars && PlantedDefect() == Defect::kNone &&
-         MayServe(run);
+bool Tier2Variant::IsSettled(const PreparedSegment& segment) const {
+  return (state_ == State::kCompiled ? bakes_recorded_
+                                     : state_ == State::kOff) &&
+         engine_ == segment.engine() && PlantedDefect() == Defect::kNone;
+}
+
+Tier2Variant::Unbound::Unbound(PreparedSegment* segment, std::uint64_t user,
+                               c10::ArrayRef<std::uint32_t> outside,
+                               c10::ArrayRef<std::uint32_t> made)
+    : segment_(segment) {
+  if (segment == nullptr ||
+      segment->last_variant_ >= segment->variants_.size()) {
+    return;
+  }
+  PreparedSegment::Variant& variant =
+      segment->variants_[segment->last_variant_];
+  Tier2Variant* const tier2 = variant.tier2.get();
+  if (variant.keeps_all || tier2 == nullptr || !tier2->IsSettled(*segment)) {
+    return;
+  }
+  if (tier2->user_ != user) {
+    if (!IsFor(*segment, variant, outside, made)) return;
+    tier2->user_ = user;
+  }
+  variant_ = &variant;
+  is_compiled_ = tier2->RunsCode();
+  is_alone_ = is_compiled_ && tier2->is_alone_;
+}
+
+bool Tier2Variant::Unbound::IsFor(const PreparedSegment& segment,
+                                  const PreparedSegment::Variant& variant,
+                                  c10::ArrayRef<std::uint32_t> outside,
+                                  c10::ArrayRef<std::uint32_t> made) {
+  std::vector<std::uint8_t> live(segment.slot_bytes_.size());
+  for (const auto [slot, fate] : segment.used_) live[slot] = fate;
+  for (const c10::ArrayRef<std::uint32_t> slots : {outside, made}) {
+    for (const std::uint32_t s : slots) {
+      if (s >= live.size()) return false;
+      live[s] = kSurvives;
+    }
+  }
+  return std::all_of(segment.used_.begin(), segment.used_.end(),
+                     [&](const PreparedSegment::UsedSlot& used) {
+                       return variant.live[used.slot] == live[used.slot];
+                     });
 }
 
 // An engine that is not meant to be fast has no trial, nor does compile_all,

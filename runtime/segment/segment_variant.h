@@ -13,6 +13,8 @@
 // Thread: the segment's. Tested by: tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
+#include <c10/util/ArrayRef.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -42,9 +44,9 @@ struct Tier2Variant {
    public:
     Running(PreparedSegment* segment, PreparedSegment::Variant* variant,
             const Run& run, Counters* counters);
-    // The same where the variant RunsAlone().
+    // The same where the variant is settled. `is_compiled`: at tier 2.
     Running(PreparedSegment* segment, PreparedSegment::Variant* variant,
-            Counters* counters);
+            bool is_compiled, Counters* counters);
     std::uint64_t arena_bytes() const;
     void Run(char** slots, const ScalarValue* scalars, char* arena);
 
@@ -60,7 +62,52 @@ struct Tier2Variant {
 
   // True if this run is one of code alone, and nothing is left to be decided.
   bool RunsAlone(const PreparedSegment& segment,
-                 const tjit::runtime::Run& run) const;
+                 const tjit::runtime::Run& run) const {
+    return is_alone_ && IsSettled(segment) && RunsCode() &&
+           !run.has_other_scalars && !IsShifted(run);
+  }
+  // REQUIRES: the variant is settled, and the pointers of `segment` are those
+  // of the run.
+  static void RunSettled(PreparedSegment* segment,
+                         PreparedSegment::Variant* variant, bool is_compiled,
+                         const ScalarValue* scalars, Counters* counters);
+
+  // A run without a Run: no step is pending, what was there before is where
+  // SetPlace() says, and all scalars are the recorded ones. REQUIRES: what is
+  // written of it is not shifted.
+  class Unbound {
+   public:
+    // `outside`: the slots that were there before; `made`: those that are made
+    // anew; all others die. `user`: stands for the two, in this process, and is
+    // not 0. `segment` may be null.
+    Unbound(PreparedSegment* segment, std::uint64_t user,
+            c10::ArrayRef<std::uint32_t> outside,
+            c10::ArrayRef<std::uint32_t> made);
+    // False: the run is to be one of another kind.
+    bool is_ready() const { return variant_ != nullptr; }
+    // True if what runs is code alone, which calls no function of libtorch.
+    bool is_alone() const { return is_alone_; }
+    // The first byte of a slot's storage, moved by its shift.
+    void SetPlace(std::uint32_t slot, char* data) {
+      segment_->pointers_[slot] = data;
+    }
+    void Run(const ScalarValue* scalars, Counters* counters) {
+      RunSettled(segment_, variant_, is_compiled_, scalars, counters);
+    }
+    PreparedSegment* segment() const { return segment_; }
+
+   private:
+    static bool IsFor(const PreparedSegment& segment,
+                      const PreparedSegment::Variant& variant,
+                      c10::ArrayRef<std::uint32_t> outside,
+                      c10::ArrayRef<std::uint32_t> made);
+
+    PreparedSegment* const segment_;
+    PreparedSegment::Variant* variant_ = nullptr;
+    bool is_compiled_ = false;
+    bool is_alone_ = false;
+  };
+
   // The code's program, if there is one, with what its steps need by now, if
   // that is something else than it was planned with.
   void PlanAgain(PreparedSegment* segment, PreparedSegment::Variant* variant);
@@ -126,7 +173,16 @@ struct Tier2Variant {
   bool IsShifted(const tjit::runtime::Run& run) const;
   // REQUIRES: there is code, whose scalars are this run's. True if it may serve
   // the run, and is to.
-  bool MayServe(const tjit::runtime::Run& run) const;
+  bool MayServe(const tjit::runtime::Run& run) const {
+    return WantsCode() && !IsShifted(run);
+  }
+  // The same of all runs.
+  bool WantsCode() const;
+  // True if nothing is left to be asked for, picked up or given up, whatever
+  // the run, as long as its scalars are the recorded ones.
+  bool IsSettled(const PreparedSegment& segment) const;
+  // REQUIRES: IsSettled().
+  bool RunsCode() const { return state_ == State::kCompiled && WantsCode(); }
   void RecordTime(const PreparedSegment& segment, bool compiled,
                   std::uint64_t ns, Counters* counters);
   void PrintMeasured(const PreparedSegment& segment, bool pays) const;
@@ -149,6 +205,7 @@ struct Tier2Variant {
   bool is_precompiled_ = false;
   bool bakes_recorded_ = false;
   bool is_alone_ = false;  // no library calls, not in the groups either
+  std::uint64_t user_ = 0;  // that the variant is known to be for: Unbound
 };
 
 }  // namespace tjit::runtime

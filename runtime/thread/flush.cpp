@@ -44,7 +44,7 @@ class Mute : public c10::WarningHandler {
 // warnings, allocation reports, our own wrappers.
 class ExecutorScope {
  public:
-  explicit ExecutorScope(const Run& run)
+  explicit ExecutorScope(const std::vector<TraceNode*>& steps)
       : saved_(c10::WarningUtils::get_warning_handler()) {
     static auto* mute = new Mute;
     c10::WarningUtils::set_warning_handler(mute);
@@ -52,7 +52,7 @@ class ExecutorScope {
     if (!at::hasCallbacks()) return;
     try {
       span_.emplace();
-      span_->Begin(OpsText(run.pending), run.pending);
+      span_->Begin(OpsText(steps), steps);
     } catch (const std::bad_alloc&) {  // no name: no span
       span_.reset();
     }
@@ -204,18 +204,22 @@ std::exception_ptr PendingQueue::RunPending(FlushReason reason) {
   const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kReplay, run_, reason);
     if (const std::optional<Attempt> alone = RunCodeAlone()) return *alone;
-    return TrySegment(&PreparedSegment::Execute, reason);
+    return TryPending(&PreparedSegment::Execute, reason);
   }();
   if (began_ns != 0) run_executed_ns_ += NowNs() - began_ns;
   if (!attempt.has_run) return attempt.error;
-  counters_.flushes[static_cast<std::size_t>(reason)].Add();
-  counters_.segments.Add();
-  counters_.ops_replayed.Add(static_cast<std::int64_t>(ops));
-  const std::size_t bin = std::min<std::size_t>(std::bit_width(ops) - 1, 19);
-  counters_.segment_length[bin].Add();
-  counters_.segment_ops[bin].Add(static_cast<std::int64_t>(ops));
+  CountSegment(reason, ops, &counters_);
   AfterFlushLocked();
   return attempt.error;
+}
+
+void CountSegment(FlushReason reason, std::size_t ops, Counters* counters) {
+  counters->flushes[static_cast<std::size_t>(reason)].Add();
+  counters->segments.Add();
+  counters->ops_replayed.Add(static_cast<std::int64_t>(ops));
+  const std::size_t bin = std::min<std::size_t>(std::bit_width(ops) - 1, 19);
+  counters->segment_length[bin].Add();
+  counters->segment_ops[bin].Add(static_cast<std::int64_t>(ops));
 }
 
 std::exception_ptr PendingQueue::DrainPending() {
@@ -226,7 +230,7 @@ std::exception_ptr PendingQueue::DrainPending() {
   }
   const Attempt attempt = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const SegmentRow row(LogEvent::kDrain, run_, FlushReason::kMismatch);
-    return TrySegment(&PreparedSegment::Drain, FlushReason::kMismatch);
+    return TryPending(&PreparedSegment::Drain, FlushReason::kMismatch);
   }();
   if (!attempt.has_run) return attempt.error;
   counters_.flushes[static_cast<std::size_t>(FlushReason::kMismatch)].Add();
@@ -242,7 +246,8 @@ std::optional<PendingQueue::Attempt> PendingQueue::RunCodeAlone() {
       !pending_global_.HasArithmeticOfNow()) {
     return std::nullopt;
   }
-  PreparedSegment* const segment = segments_.Find(run_, pending_global_);
+  PreparedSegment* const segment =
+      segments_.Find(run_.pending, pending_global_);
   if (segment == nullptr) return std::nullopt;
   const KernelScope inside;
   const QuietScope quiet;
@@ -258,16 +263,14 @@ std::optional<PendingQueue::Attempt> PendingQueue::RunCodeAlone() {
 }
 
 PendingQueue::Attempt PendingQueue::TrySegment(
-    void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
+    const std::vector<TraceNode*>& steps, FlushReason reason, SegmentRun run) {
   GlobalContextScope global(pending_global_);
-  ExecutorScope executor(run_);
+  ExecutorScope executor(steps);
   const FlushingScope flushing(&flushing_);
   const std::int64_t failed = FailedAllocations();
   PreparedSegment* segment = nullptr;
   try {
-    segment = modes_ == nullptr ? &segments_.For(run_, pending_global_)
-                                : &SegmentInMode();
-    (segment->*way)(run_, &counters_);
+    run(&segment);
   } catch (const std::exception& e) {
     const bool has_run = segment != nullptr && segment->has_begun();
     if (!has_run || FailedAllocations() != failed) {
@@ -277,6 +280,17 @@ PendingQueue::Attempt PendingQueue::TrySegment(
   }
   if (modes_ != nullptr) CompareEagerCopies(reason);
   return {true, nullptr};
+}
+
+PendingQueue::Attempt PendingQueue::TryPending(
+    void (PreparedSegment::*way)(const Run&, Counters*), FlushReason reason) {
+  return TrySegment(
+      run_.pending, reason,
+      [&](PreparedSegment** segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        *segment = modes_ == nullptr ? &segments_.For(run_, pending_global_)
+                                     : &SegmentInMode();
+        ((*segment)->*way)(run_, &counters_);
+      });
 }
 
 void PendingQueue::RecordStepThrew(const TraceNode& step,

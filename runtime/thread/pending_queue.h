@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "recorder/op_counts.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
@@ -119,6 +120,16 @@ class PendingQueue {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::exception_ptr DrainPending() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AfterFlushLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A run of steps, under pending_global_. `has_run` is false if none began:
+  // then nothing has changed. `error`: memory that could not be had.
+  struct Attempt {
+    bool has_run = false;
+    std::exception_ptr error;
+  };
+  // `run` says which segment it runs before it does.
+  using SegmentRun = absl::FunctionRef<void(PreparedSegment** segment)>;
+  Attempt TrySegment(const std::vector<TraceNode*>& steps, FlushReason reason,
+                     SegmentRun run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountBail(BailReason why, std::uint32_t trace_id, OpId op);
 
   // A call of the program that a test mode keeps open, its op pending and the
@@ -166,25 +177,22 @@ class PendingQueue {
 
   bool ClaimToWrite(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool ClaimToRead(std::uint32_t slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Runs or drains what is pending. `has_run` is false if no step began: then
-  // all of it stays pending. `error`: memory that could not be had.
-  struct Attempt {
-    bool has_run = false;
-    std::exception_ptr error;
-  };
-  Attempt TrySegment(void (PreparedSegment::*way)(const Run&, Counters*),
-                     FlushReason reason)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same for compiled code alone, whose bits depend on the arithmetic only:
   // no observer or setting is for it, no thread of it waits for this state.
   // None, and nothing has run, if it is to be TrySegment()'s.
   std::optional<Attempt> RunCodeAlone() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RecordStepThrew(const TraceNode& step, const std::exception& e);
+  // The same for what is pending: all of it stays so if no step began.
+  Attempt TryPending(void (PreparedSegment::*way)(const Run&, Counters*),
+                     FlushReason reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool TakeOverLocked(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   PreparedSegment& SegmentInMode() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CompareEagerCopies(FlushReason reason)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 };
+
+// So many ops ran as a segment, which `reason` asked for.
+void CountSegment(FlushReason reason, std::size_t ops, Counters* counters);
 
 // Holds the mutex of a state and notes it in t_context, so that deleters that
 // fire under it do not lock again.

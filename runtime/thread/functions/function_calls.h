@@ -41,6 +41,8 @@ struct FunctionReplay {
 
   const FunctionPlan* plan;  // in the end: by which the call was replayed
   FindOther find_other;
+  bool runs_at_once =
+      false;  // its steps run when the call ends, whatever it is
   // The tensors of plan->fresh, of plan->record->drawn, then what parts have
   // returned so far.
   c10::SmallVector<at::Tensor, 4> made{};
@@ -117,6 +119,7 @@ class FunctionCalls : public TraceCursor {
   FunctionSession* function_ = nullptr;  // that runs
 
  private:
+  friend class AtOnceCall;
   friend class PartCalls;
 
   // kAnew: the replay has another plan, which has to begin anew.
@@ -147,7 +150,7 @@ class FunctionCalls : public TraceCursor {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void BindDrawn(const FunctionPlan& plan, const at::Tensor* drawn,
                  std::size_t from_slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
+  Block* MakeFresh(const FreshTensor& fresh, at::Tensor* tensor)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OwnFresh(std::uint32_t s, Block* block)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -165,6 +168,8 @@ class FunctionCalls : public TraceCursor {
   void KeepNumbers(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
   void UnbindFunction() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FlushOwnersOf(const FunctionPlan& plan, const FunctionInputs& inputs);
+
+  std::int64_t at_once_until_ = -1;  // ops seen, when one had run at once
 };
 
 }  // namespace tjit::runtime

@@ -1,5 +1,6 @@
 // Where a replay of a function stops and looks: host reads, Note [Host reads]
-// in function_plan.h, and ops that run at the call, Note [Parts] in parts.h.
+// in function_plan.h, and ops that run at the call, Note [Parts] in parts.h. And
+// what is known of one that does neither, Note [At once] in run_at_once.h.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +65,14 @@ struct FunctionRead {
 struct RestoredSlot {
   std::int32_t slot = kNoSlot;
   std::uint32_t step = 0;
+};
+
+// Of a plan that is nothing but steps: what its replays need where they run at
+// once (run_at_once.h).
+struct FunctionAtOnce {
+  std::uint64_t id = 0;  // of the plan, in this process; 0: there is more to it
+  std::vector<std::uint32_t> outside;  // slots that were there before the call
+  std::vector<std::uint32_t> made;     // slots of `fresh`
 };
 
 }  // namespace tjit::runtime

@@ -58,10 +58,6 @@
 #include "runtime/thread/functions/function_part.h"
 #include "runtime/thread/functions/gradient_graph.h"
 
-namespace tjit::internal {
-struct GradientWays;
-}
-
 namespace tjit::runtime {
 
 struct FunctionSlot {
@@ -272,6 +268,7 @@ struct FunctionPlan {
   std::vector<FunctionLeaf> leaves;
   // Null: no result has a graph.
   std::shared_ptr<FunctionGradients> gradients;
+  FunctionAtOnce at_once;
   // The returned object, without its tensors; null where nothing is returned.
   std::shared_ptr<const void> returned;
   mutable std::atomic<std::uint64_t> replays{0};
@@ -288,6 +285,9 @@ std::string BytesOfConstant(double number, std::size_t bytes);
 // same.
 std::string NumberOfConstant(const FunctionPlan& plan, std::uint32_t at,
                              c10::ArrayRef<double> numbers);
+
+// REQUIRES: all else of the plan is known.
+FunctionAtOnce AtOnceOf(const FunctionPlan& plan);
 
 // True if the leaves of the plan have the gradients, and lack the hooks, that
 // they had and lacked when it was made. `arguments`: of the call.

@@ -34,6 +34,10 @@
 #include <optional>
 #include <vector>
 
+namespace tjit::internal {
+struct GradientWays;
+}
+
 namespace tjit::runtime {
 
 // An edge that leaves the function's graph.

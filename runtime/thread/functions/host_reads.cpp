@@ -375,7 +375,7 @@ FunctionCalls::Bound FunctionCalls::BeginPart(FunctionReplay* replay,
     if (fresh.slot < born) continue;
     at::Tensor& made = replay->made[f];
     if (!made.defined()) {
-      MakeFresh(fresh, &made);
+      OwnFresh(fresh.slot, MakeFresh(fresh, &made));
     } else {
       OwnFresh(fresh.slot, BlockOf(StorageOf(made.unsafeGetTensorImpl())));
     }

@@ -52,8 +52,10 @@ Likeness CompareArgument(const FunctionKey& key,
     return known.defined ? Likeness::kOther : Likeness::kSame;
   }
   const c10::TensorImpl* const impl = now.unsafeGetTensorImpl();
+  const bool has_autograd = impl->autograd_meta() != nullptr;
   if (!known.defined || !SameGeometry(impl, known.geometry) ||
-      RequiresGrad(impl) != known.requires_grad || IsDual(impl)) {
+      (has_autograd && RequiresGrad(impl)) != known.requires_grad ||
+      (has_autograd && IsDual(impl))) {
     return Likeness::kOther;
   }
   const c10::StorageImpl* const storage = StorageOf(impl);

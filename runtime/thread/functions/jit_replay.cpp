@@ -76,7 +76,7 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
                                  std::uint64_t bits) {
     return FindOther(plan, read, bits);
   };
-  runtime::FunctionReplay replay{found->plan, find_other};
+  runtime::FunctionReplay replay{found->plan, find_other, is_scoped_};
   const Replayed replayed = state->ReplayFunction(&replay, Inputs());
   const FunctionPlan& plan = *replay.plan;
   if (replayed == Replayed::kOtherValue) {

@@ -774,7 +774,9 @@ std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     }
     plan = PlanBuilder(&session, run_, all).Build();
   }
-  if (plan != nullptr) plan->leaves = std::move(leaves);
+  if (plan == nullptr) return nullptr;
+  plan->leaves = std::move(leaves);
+  plan->at_once = AtOnceOf(*plan);
   return plan;
 }
 

@@ -13,12 +13,13 @@
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/fast_defer.h"
+#include "runtime/thread/functions/bind_function.h"
 #include "runtime/thread/functions/draws.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/host_reads.h"
 #include "runtime/thread/functions/parts.h"
+#include "runtime/thread/functions/run_at_once.h"
 #include "runtime/thread/loop_state.h"
-#include "runtime/thread/match.h"
 #include "runtime/thread/thread_registry.h"
 
 namespace tjit::runtime {
@@ -29,10 +30,8 @@ FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
                                                 c10::StorageImpl* storage,
                                                 std::int64_t shift) {
   const auto s = static_cast<std::uint32_t>(run_.slots.size());
+  if (!LiesIn(from, *storage, shift)) return Bound::kNo;
   const std::int64_t begin = from.begin + shift, end = from.end + shift;
-  if (begin < 0 || end > static_cast<std::int64_t>(storage->nbytes())) {
-    return Bound::kNo;
-  }
   Block* block = BlockOf(storage);
   if (block == nullptr) block = AdoptStorage(storage);
   if (block == nullptr || block->exposed.load(std::memory_order_relaxed)) {
@@ -46,12 +45,7 @@ FunctionCalls::Bound FunctionCalls::BindStorage(const FunctionSlot& from,
     counters_.inputs_copied.Add();
     return Bound::kYes;
   }
-  // Reads may be of a part of a storage of any size, as HasSizeOf() in
-  // match.cpp says.
-  const bool is_part = !from.written &&
-                       static_cast<std::uint64_t>(end - begin) < from.bytes &&
-                       static_cast<std::uint64_t>(end - begin) < block->bytes;
-  if (storage->nbytes() != from.bytes && !is_part) return Bound::kNo;
+  if (!HasSizeFor(from, *storage, *block)) return Bound::kNo;
   if (BoundSlot(run_, block) >= 0 && !Planted(Defect::kLostAlias)) {
     return Bound::kNo;
   }
@@ -117,18 +111,12 @@ FunctionCalls::Bound FunctionCalls::BindFunction(const FunctionPlan& plan,
         while (s + 1 < slots.size() && slots[s + 1].kind <= Kind::kCalled) ++s;
         run_.slots.resize(s + 1);
         break;
-      case Kind::kArgument: {
-        const c10::TensorImpl* const impl =
-            inputs.tensors[from.index]->unsafeGetTensorImpl();
-        bound =
-            BindStorage(from, StorageOf(impl),
-                        ShiftOf(impl, plan.key.arguments[from.index].geometry));
+      case Kind::kArgument:
+      case Kind::kCaptured: {
+        const OutsideStorage outside = OutsideOf(plan, from, inputs);
+        bound = BindStorage(from, outside.storage, outside.shift);
         break;
       }
-      case Kind::kCaptured:
-        bound = BindStorage(
-            from, plan.captured[from.index].storage._unsafe_get_target(), 0);
-        break;
       case Kind::kConstant: {
         const std::string* bytes = &plan.constants[from.index];
         const std::string number =
@@ -205,13 +193,13 @@ void ReuseLast(at::Tensor* tensor, Block** block) {
 
 }  // namespace
 
-void FunctionCalls::MakeFresh(const FreshTensor& fresh, at::Tensor* tensor) {
+Block* FunctionCalls::MakeFresh(const FreshTensor& fresh, at::Tensor* tensor) {
   const CompactResult result{fresh.form.get(), fresh.bytes, fresh.version,
                              ResultRecord::Kind::kFresh, fresh.size_class};
   Block* block = nullptr;
   *tensor = MakeSurvivor(result, fresh.context, &block);
   if (Planted(Defect::kReusedResult)) ReuseLast(tensor, &block);
-  OwnFresh(fresh.slot, block);
+  return block;
 }
 
 // A step that is about to be pending makes it.
@@ -245,13 +233,8 @@ void FunctionCalls::KeepNumbers(const FunctionPlan& plan,
 void FunctionCalls::FlushOwnersOf(const FunctionPlan& plan,
                                   const FunctionInputs& inputs) {
   for (const FunctionSlot& slot : plan.record->slots) {
-    const c10::StorageImpl* storage = nullptr;
-    if (slot.kind == Kind::kArgument) {
-      storage = StorageOf(inputs.tensors[slot.index]->unsafeGetTensorImpl());
-    } else if (slot.kind == Kind::kCaptured) {
-      storage = plan.captured[slot.index].storage._unsafe_get_target();
-    }
-    Block* const block = storage == nullptr ? nullptr : BlockOf(storage);
+    if (slot.kind != Kind::kArgument && slot.kind != Kind::kCaptured) continue;
+    Block* const block = BlockOf(OutsideOf(plan, slot, inputs).storage);
     if (block == nullptr) continue;
     PendingQueue* const owner = block->owner.load(std::memory_order_acquire);
     if (owner != nullptr && owner != this) {
@@ -290,7 +273,7 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   BeginPending();
   replay->has_begun = true;
   for (std::size_t f = 0; f < fresh; ++f) {
-    MakeFresh(plan.fresh[f], &replay->made[f]);
+    OwnFresh(plan.fresh[f].slot, MakeFresh(plan.fresh[f], &replay->made[f]));
   }
   KeepNumbers(plan, inputs.numbers);
   run_.pending.reserve(plan.record->nodes.size());
@@ -311,7 +294,10 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
 
 FunctionCalls::Replayed FunctionCalls::ReplayFunction(
     FunctionReplay* replay, const FunctionInputs& inputs) {
-  if (cursor_ == nullptr || cursor_ != function_end_ || capture_.active()) {
+  const bool is_behind_function = cursor_ == nullptr
+                                      ? AtOnceCall(this).IsBehind()
+                                      : cursor_ == function_end_;
+  if (!is_behind_function || capture_.active()) {
     LeaveForFunction();
   } else if (store_.get() != registry_->store()) {
     LeaveForFunction();
@@ -323,6 +309,9 @@ FunctionCalls::Replayed FunctionCalls::ReplayFunction(
       const OwnerStateLock lock(this);
       FlushLocked(FlushReason::kSegmentEnd);
       if (cursor_ != nullptr) store_->RecordUse(cursor_);
+      if (attempt == 0 && AtOnceCall(this).Try(replay, inputs)) {
+        return Replayed::kYes;
+      }
       BeginRun();
       cursor_ = nullptr;
       Bound bound = Bound::kNo;

@@ -271,7 +271,8 @@ void PendingQueue::RecordMismatch(const Difference& difference) {
 
 void PendingQueue::CompareEagerCopies(FlushReason reason) {
   std::vector<Difference> differences;
-  const PreparedSegment* const segment = segments_.Find(run_, pending_global_);
+  const PreparedSegment* const segment =
+      segments_.Find(run_.pending, pending_global_);
   const bool may_be_compiled =
       segment != nullptr && segment->engine() != nullptr;
   counters_.shadow_checks.Add(
