@@ -147,7 +147,8 @@ TJIT = Peer("tjit", True, ON)
 TJIT_FUSED = Peer("tjit fused", True, ON, fused=True)
 TJIT_LLVM = Peer("tjit llvm", True, {**ON, "TJIT_BACKEND": "llvm"},
                  ("--settle_ms=3000",))
-TJIT_JIT = Peer("jit", True, {**ON, "TJIT_BACKEND": "llvm"},
+# On for the wrapped functions alone.
+TJIT_JIT = Peer("jit", True, {"TJIT_PROFILE": "off", "TJIT_BACKEND": "llvm"},
                 ("--settle_ms=3000", "--jit"))
 MARKED = Peer("tjit+mark", True, ON, ("--mark_step",))
 LOGGED = Peer("tjit+log", True, {**ON, "TJIT_INSTRUCTION_LOG": str(LOG)})
