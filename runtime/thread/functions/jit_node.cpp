@@ -389,11 +389,9 @@ void JitNode::RunAgain() {
       "results), so the function has to run again, ";
   const char* const advice =
       "; call it without tjit::jit() where such passes are made";
-  ++ways_->again;
-  plan_->is_dropped.store(true);
-  {
+  if (!plan_->is_dropped.exchange(true)) {  // the first of its calls
     const MutexLock lock(core_->mutex);
-    if (ways_->again.load() >= kMostAgain) core_->mismatches += kMostAgain;
+    if (++ways_->again >= kMostAgain) core_->mismatches += kMostAgain;
     if (std::find(core_->records.begin(), core_->records.end(),
                   plan_->record) == core_->records.end()) {
       core_->records.push_back(plan_->record);
@@ -462,7 +460,9 @@ void JitNode::Decide(bool is_all_gone) {
   const std::shared_ptr<const FunctionRecord> record = waiting_.plan->record;
   if (is_all_gone && is_served_) {
     ways_->missed.store(0);
-    const int needed = 1 + 2 * ways_->again.load();
+    // A pass of another kind may come once in so many, as that of the last call
+    // of a cell in a loop does.
+    const int needed = 1 << (2 * ways_->again.load());
     if (++ways_->served < needed) return;
     ways_->served.store(0);
     return PublishPlan(core_.get(), waiting_.before, waiting_.form,

@@ -114,6 +114,40 @@ TEST_F(JitGraphTest, GradientsGoOnIntoTheGraphOfAnArgument) {
   EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
 }
 
+// Many calls are alive when the backward pass comes; that through the last one
+// is of another kind, as nobody uses one of its results.
+TEST_F(JitGraphTest, ACellIsCalledInALoop) {
+  const Tensors leaves = {Leaf({4, 4}), Leaf({4, 4})};
+  const Tensors copies = CopyOf(leaves);
+  const auto cell = [](const at::Tensor& x, const at::Tensor& h,
+                       const at::Tensor& c, const Tensors& p) {
+    const at::Tensor gate = at::sigmoid(at::mm(x, p[0]) + at::mm(h, p[1]));
+    const at::Tensor next = gate * c + (1 - gate) * at::tanh(x);
+    return std::tuple(gate * next.tanh(), next);
+  };
+  auto fast = jit([&](const at::Tensor& x, const at::Tensor& h,
+                      const at::Tensor& c) { return cell(x, h, c, leaves); },
+                  WithGradients());
+  const auto eager = [&](const at::Tensor& x, const at::Tensor& h,
+                         const at::Tensor& c) { return cell(x, h, c, copies); };
+  const auto loop = [](auto& f, const at::Tensor& x) {
+    at::Tensor h = at::zeros({8, 4}), c = at::zeros({8, 4}), sum;
+    for (int t = 0; t < 6; ++t) {
+      const auto [next_h, next_c] = f(x + t, h, c);
+      h = next_h;
+      c = next_c;
+      sum = t == 0 ? h : sum + h;
+    }
+    return sum;
+  };
+  const Tensors got =
+      Descend([&](const at::Tensor& x) { return loop(fast, x); }, leaves, 60);
+  const Tensors expected =
+      Descend([&](const at::Tensor& x) { return loop(eager, x); }, copies, 60);
+  ExpectAllSame(got, expected);
+  EXPECT_GE(fast.stats().replays, 150) << fast.stats().why;
+}
+
 TEST_F(JitGraphTest, DropoutIsReplayedWithEagersNumbers) {
   const Tensors leaves = {Leaf({4, 6})};
   const Tensors copies = CopyOf(leaves);
