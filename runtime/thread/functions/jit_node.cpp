@@ -100,6 +100,15 @@ at::Tensor TensorOfLeaf(const GradientUse& use) {
           leaf.release()));
 }
 
+bool IsReplayed(const JitCore& core, const FunctionRecord& record) {
+  const MutexLock lock(core.mutex);
+  return std::any_of(core.plans.begin(), core.plans.end(),
+                     [&](const auto& plan) {
+                       return plan->record.get() == &record &&
+                              !plan->is_dropped.load();
+                     });
+}
+
 // Where the edges that leave the graph go in a call with these arguments.
 edge_list EdgesOf(const FunctionGradients& gradients,
                   const std::vector<at::Tensor>& arguments) {
@@ -464,6 +473,8 @@ void JitNode::Decide(bool is_all_gone) {
     // of a cell in a loop does.
     const int needed = 1 << (2 * ways_->again.load());
     if (++ways_->served < needed) return;
+    // Another call that the pass came through was there before.
+    if (waiting_.before == nullptr && IsReplayed(*core_, *record)) return;
     ways_->served.store(0);
     return PublishPlan(core_.get(), waiting_.before, waiting_.form,
                        std::move(waiting_.plan));
