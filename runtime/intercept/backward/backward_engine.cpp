@@ -78,7 +78,7 @@ _ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6Tenso
     const torch::autograd::edge_list& outputs) {
   using namespace tjit::runtime;
   using tjit::internal::JitNode;
-  if (JitNode::HasAny()) [[unlikely]] {
+  if (JitNode::HasAny(create_graph)) [[unlikely]] {
     torch::autograd::edge_list from = roots, to = outputs;
     JitNode::OpenBehind(create_graph, &from, &to);
     if (from != roots || to != outputs) {

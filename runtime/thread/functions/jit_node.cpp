@@ -256,7 +256,7 @@ variable_list JitNode::apply(variable_list&& gradients) {
   return graph_.Run(gradients, creates_graph);
 }
 
-std::atomic<std::int64_t> JitNode::alive_{0};
+std::atomic<std::int64_t> JitNode::alive_{0}, JitNode::opened_{0};
 
 void JitNode::AddResult(const at::Tensor& t) {
   const std::uint32_t at = add_input_metadata(t);
@@ -299,6 +299,7 @@ void JitNode::Open() {
   if (is_open_ || is_released_) return;
   if (graph_.empty()) RunAgain();
   is_open_ = true;
+  opened_.fetch_add(1, std::memory_order_relaxed);
   next_edges() = graph_.Open();
   for (std::size_t i = 0; i < results_.size(); ++i) {
     auto result = results_[i].lock();

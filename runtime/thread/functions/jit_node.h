@@ -114,10 +114,16 @@ class JitNode : public torch::autograd::Node {
         values_(std::move(values)) {
     alive_.fetch_add(1, std::memory_order_relaxed);
   }
-  ~JitNode() override { alive_.fetch_sub(1, std::memory_order_relaxed); }
+  ~JitNode() override {
+    alive_.fetch_sub(1, std::memory_order_relaxed);
+    if (is_open_) opened_.fetch_sub(1, std::memory_order_relaxed);
+  }
 
-  // True if some graph has such a node.
-  static bool HasAny() { return alive_.load(std::memory_order_relaxed) != 0; }
+  // True if a pass may have nodes to open, or to leave out.
+  static bool HasAny(bool creates_graph) {
+    return (creates_graph ? alive_ : opened_).load(std::memory_order_relaxed) !=
+           0;
+  }
   // A backward pass from `roots` is about to begin, which asks for `outputs`.
   // The nodes within take the place of such nodes, and edges of the two lists
   // follow: of all if the pass creates a graph, else of those that have been
@@ -152,7 +158,7 @@ class JitNode : public torch::autograd::Node {
   void CheckVersions(bool all) const;
   void Decide(bool is_all_gone);
 
-  static std::atomic<std::int64_t> alive_;
+  static std::atomic<std::int64_t> alive_, opened_;
 
   const std::shared_ptr<JitCore> core_;
   const std::shared_ptr<GradientWays> ways_;
