@@ -58,11 +58,10 @@ struct JitOptions {
   // Results may ask for gradients: the program runs backward() through them,
   // and that is replayed as well. The first calls run both until they are
   // known. The node of a replayed call keeps copies of the arguments, and the
-  // function where it lies: a backward pass of another kind than before
-  // (create_graph, other results) runs it again, and is an error (c10::Error)
-  // if it writes into tensors from outside or draws random numbers. The
-  // function and what it refers to have to live as long as the graph. Ignored
-  // where an argument cannot be copied, or is an optimizer.
+  // function: a backward pass of another kind than before (create_graph, other
+  // results) runs it again, and is an error (c10::Error) if what it takes has
+  // changed meanwhile. What the function refers to has to live as long as the
+  // graph. Ignored where an argument cannot be copied, or is an optimizer.
   bool gradients = false;
 };
 

@@ -75,6 +75,7 @@ struct JitCallGraph {
   bool has_new_results = false;
   // It was replayed: who keeps what runs the function again; else null.
   JitNode* node = nullptr;
+  const runtime::FunctionPlan* replayed = nullptr;
   // Of a backward pass: it is replayed or not looked at, and these arguments
   // are no tensors of the program's.
   bool only_replays = false;

@@ -293,5 +293,7 @@ FunctionAtOnce AtOnceOf(const FunctionPlan& plan);
 // they had and lacked when it was made. `arguments`: of the call.
 bool HoldsLeaves(const FunctionPlan& plan,
                  c10::ArrayRef<const at::Tensor*> arguments);
+// The same of leaves that the graph of its results leads to.
+bool HoldsUses(const FunctionGradients& gradients);
 
 }  // namespace tjit::runtime

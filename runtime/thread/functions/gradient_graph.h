@@ -16,14 +16,14 @@
 // when the graph is gone but its results. A backward pass that was never seen
 // (other gradients, create_graph) runs the function again, which makes the
 // graph: so nothing that it takes may have changed, as eager asks of what it
-// has saved, and it must neither write nor draw.
+// has saved, and functions that write or draw are refused.
 //
 // Under create_graph the nodes within take the place of the one that stands for
-// them before the pass begins: the pass adds nodes to their graph, and the order
-// of all of them, and of each sum, has to be eager's. Nodes of a graph that is
-// made again get the sequence numbers that the replay has left out for them.
-// Threads: a plan does not change; GradientWays: any.
-// Tested by: tests/runtime/thread/jit_graph_test.cpp
+// them before the pass begins: the pass adds nodes to their graph, and the
+// order of all of them, and of each sum, has to be eager's. Nodes of a graph
+// that is made again get the sequence numbers that the replay has left out for
+// them. Threads: a plan does not change; GradientWays: any. Tested by:
+// tests/runtime/thread/jit_graph_test.cpp
 #pragma once
 
 #include <c10/core/TensorImpl.h>
@@ -45,9 +45,10 @@ struct GradientUse {
   std::int32_t argument = -1;  // it is the one of this argument
   // Else of this leaf, which the function has found by itself.
   std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> leaf;
+  bool is_of_all = true;  // each result with a graph leads to it
 
   bool operator==(const GradientUse& other) const {
-    return argument == other.argument &&
+    return argument == other.argument && is_of_all == other.is_of_all &&
            leaf.has_value() == other.leaf.has_value() &&
            (!leaf ||
             leaf->_unsafe_get_target() == other.leaf->_unsafe_get_target());

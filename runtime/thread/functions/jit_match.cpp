@@ -161,12 +161,7 @@ bool HoldsCaptured(const FunctionPlan& plan) {
       return false;
     }
   }
-  if (plan.gradients == nullptr) return true;
-  const auto& uses = plan.gradients->uses;
-  return std::all_of(uses.begin(), uses.end(), [](const GradientUse& use) {
-    return !use.leaf || (use.leaf->use_count() != 0 &&
-                         RequiresGrad(use.leaf->_unsafe_get_target()));
-  });
+  return plan.gradients == nullptr || HoldsUses(*plan.gradients);
 }
 
 bool IsDead(const FunctionPlan& plan) {

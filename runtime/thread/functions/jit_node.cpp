@@ -1,6 +1,7 @@
 #include "runtime/thread/functions/jit_node.h"
 
 #include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -83,6 +84,15 @@ at::Tensor AliasOf(const at::Tensor& t) {
           impl.release()));
 }
 
+// Without the graphs that they have: who needs these has their edges.
+std::vector<at::Tensor> AliasesOf(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> aliases;
+  for (const at::Tensor& t : tensors) {
+    aliases.push_back(t.defined() && t.requires_grad() ? AliasOf(t) : t);
+  }
+  return aliases;
+}
+
 bool DrawsRandom(const FunctionRecord& record) {
   return std::any_of(record.draws.begin(), record.draws.end(),
                      [](const runtime::FunctionDraw& draw) {
@@ -150,8 +160,11 @@ bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
   runtime::NodeKinds kinds;
   std::vector<Node*> inner;
   absl::flat_hash_set<const Node*> known;
+  // Each thread counts by itself.
+  const std::uint64_t thread = at::RecordFunction::currentThreadId();
   const auto is_inner = [&](const Edge& edge) {
     return edge.function != nullptr && edge.function->sequence_nr() >= first &&
+           edge.function->thread_id() == thread &&
            kinds.Of(*edge.function) != runtime::NodeKind::kAccumulate;
   };
   const auto add = [&](const Edge& edge) {
@@ -198,6 +211,36 @@ edge_list InnerGraph::Outside() const {
   edge_list edges;
   for (const Exit& exit : exits_) edges.push_back(exit.node->next_edge(0));
   return edges;
+}
+
+bool InnerGraph::Uses(std::size_t i) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* node) {
+    const edge_list& edges = node->next_edges();
+    return std::find(edges.begin(), edges.end(), roots_[i]) != edges.end();
+  });
+}
+
+std::vector<bool> InnerGraph::AreOfAll() const {
+  std::vector<bool> are_of_all(exits_.size(), true);
+  for (const Edge& root : roots_) {
+    absl::flat_hash_set<const Node*> reached;
+    std::vector<const Node*> nodes = {root.function.get()};
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      const bool is_within =
+          std::find(nodes_.begin(), nodes_.end(), nodes[i]) != nodes_.end();
+      if (!is_within) continue;  // an exit
+      for (const Edge& edge : nodes[i]->next_edges()) {
+        const Node* const next = edge.function.get();
+        if (next != nullptr && reached.insert(next).second) {
+          nodes.push_back(next);
+        }
+      }
+    }
+    for (std::size_t e = 0; e < exits_.size(); ++e) {
+      if (!reached.contains(exits_[e].node.get())) are_of_all[e] = false;
+    }
+  }
+  return are_of_all;
 }
 
 variable_list InnerGraph::Run(const variable_list& gradients,
@@ -289,10 +332,14 @@ void JitNode::OpenBehind(bool creates_graph, edge_list* roots,
 void JitNode::Follow(bool opens, Edge* edge) {
   while (auto* const node = dynamic_cast<JitNode*>(edge->function.get())) {
     if (opens) node->Open();
-    if (!node->is_open_) return;
+    if (!node->is_open_ || node->HasHooks()) return;
     const Edge within = node->next_edge(edge->input_nr);
     *edge = within;
   }
+}
+
+bool JitNode::HasHooks() {
+  return runtime::HasHooks(this) || !retains_grad_hooks().empty();
 }
 
 void JitNode::Open() {
@@ -301,14 +348,17 @@ void JitNode::Open() {
   is_open_ = true;
   opened_.fetch_add(1, std::memory_order_relaxed);
   next_edges() = graph_.Open();
+  if (HasHooks()) return;  // they are called here
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    auto result = results_[i].lock();
-    if (!result.defined()) continue;
-    torch::autograd::impl::set_gradient_edge(
-        at::Tensor(
-            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
-                reclaim(result.release())),
-        next_edge(i));
+    auto locked = results_[i].lock();
+    if (!locked.defined()) continue;
+    const at::Tensor result(
+        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+            locked.release()));
+    // It may have been changed in place, or detached.
+    if (result.grad_fn().get() == this) {
+      torch::autograd::impl::set_gradient_edge(result, next_edge(i));
+    }
   }
   waiting_ = {};
   values_ = {};
@@ -328,8 +378,8 @@ bool JitNode::RunByPlan(const variable_list& gradients, variable_list* flows) {
   add(gradients);
   for (const double n : values_.numbers) call.Number(n);
   call.graph().only_replays = graph_.empty();
-  CheckVersions(/*all=*/false);
   if (call.Begin()) {
+    CheckVersions(call.graph().replayed);
     is_served_ = true;
     for (std::size_t u = 0; u < plan_->gradients->uses.size(); ++u) {
       flows->push_back(call.TakeResult());
@@ -343,22 +393,21 @@ bool JitNode::RunByPlan(const variable_list& gradients, variable_list* flows) {
   return true;
 }
 
-// What the backward pass reads has to be as the call has left it. THROWS: what
-// eager throws then.
-void JitNode::CheckVersions(bool all) const {
+// What a backward pass by plan `backward` reads has to be as the call has left
+// it, and all that the function takes if it is null. THROWS: what eager throws
+// then. (A graph checks its tensors by itself.)
+void JitNode::CheckVersions(const FunctionPlan* backward) const {
   const std::size_t arguments = values_.arguments.size();
   const std::size_t captured = arguments + values_.living.size();
+  const bool all = backward == nullptr;
   std::vector<bool> reads(values_.versions.size(), all);
   if (!all) {
-    // A graph checks its tensors by itself.
-    const FunctionPlan* const plan = ways_->backward.last.load();
-    if (plan == nullptr) return;
-    for (const runtime::FunctionSlot& slot : plan->record->slots) {
+    for (const runtime::FunctionSlot& slot : backward->record->slots) {
       if (slot.kind == runtime::FunctionSlot::Kind::kArgument) {
         if (slot.index < captured) reads[slot.index] = true;
       } else if (slot.kind == runtime::FunctionSlot::Kind::kCaptured) {
         const auto* const storage =
-            plan->captured[slot.index].storage._unsafe_get_target();
+            backward->captured[slot.index].storage._unsafe_get_target();
         for (std::size_t c = 0; c < plan_->captured.size(); ++c) {
           if (plan_->captured[c].storage._unsafe_get_target() == storage) {
             reads[captured + c] = true;
@@ -408,11 +457,16 @@ void JitNode::RunAgain() {
     }
   }
   TORCH_CHECK(run_again_ != nullptr, who, "which nothing keeps", advice);
-  TORCH_CHECK(!plan_->writes, who, "which writes into tensors from outside",
-              advice);
-  TORCH_CHECK(!DrawsRandom(*plan_->record), who, "which draws random numbers",
-              advice);
-  CheckVersions(/*all=*/true);
+  TORCH_CHECK(runtime::HoldsCaptured(*plan_), who,
+              "and a tensor that it takes from outside is another one", advice);
+  const runtime::FunctionKey& key = plan_->key;
+  for (std::size_t r = 0; r < key.refs.size(); ++r) {
+    const std::size_t n = key.numbers.size() - key.refs.size() + r;
+    TORCH_CHECK(runtime::SameBits(*key.refs[r], values_.numbers[n]), who,
+                "and a number that it reads by tjit::ref() is ", *key.refs[r],
+                " and was ", values_.numbers[n], advice);
+  }
+  CheckVersions(nullptr);
   const std::uint64_t first = at::sequence_number::peek();
   std::vector<at::Tensor> results;
   {
@@ -429,7 +483,7 @@ void JitNode::RunAgain() {
   }
   is_same = is_same && graph_.Read(roots, first) &&
             graph_.size() == plan_->gradients->nodes &&
-            graph_.Outside() == EdgesOf(*plan_->gradients, values_.arguments);
+            graph_.Outside() == next_edges();
   TORCH_CHECK(is_same, who, "and it makes another graph than before", advice);
   graph_.Renumber(first_);
 }
@@ -534,7 +588,7 @@ void GraphCalls::Keep(const FunctionPlan& plan,
   }
   auto node = c10::make_intrusive<JitNode>(
       call_.core_->shared_from_this(), plan.record->gradients, &plan,
-      CallValues(plan, arguments, Numbers(plan), std::move(living)));
+      CallValues(plan, AliasesOf(arguments), Numbers(plan), std::move(living)));
   node->SetFirst(first);
   node->set_next_edges(std::move(edges));
   SetDepth(plan.gradients->nodes, node.get());
@@ -597,30 +651,55 @@ std::shared_ptr<GradientWays> GraphCalls::WaysOf(const FunctionPlan& plan) {
   return ways->uses == plan.gradients->uses ? ways : nullptr;
 }
 
-bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
+Refusal GraphCalls::ReadGraph(const JitSession& session,
+                              const FunctionPlan& plan, InnerGraph* graph) {
+  const FunctionSession& seen = session.seen;
+  if (plan.writes || DrawsRandom(*plan.record)) return Refusal::kGraphOnce;
   std::vector<at::Tensor> roots;
-  for (std::size_t i = 0; i < plan->results.size(); ++i) {
-    if (plan->results[i].has_graph) roots.push_back(call_.results_[i]);
+  std::vector<bool> are_kept;
+  for (std::size_t i = 0; i < plan.results.size(); ++i) {
+    if (!plan.results[i].has_graph) continue;
+    roots.push_back(call_.results_[i]);
+    are_kept.push_back(seen.is_kept[i]);
   }
-  FunctionSession& seen = session->seen;
-  InnerGraph graph;
-  std::vector<GradientUse>& uses = plan->gradients->uses;
-  if (!graph.Read(roots, session->first_node)) {
-    seen.Fail(Refusal::kGraphNode);
-    return false;
+  if (!graph->Read(roots, session.first_node)) return Refusal::kGraphNode;
+  // Where the graph cannot be who keeps a result, the function is.
+  for (std::size_t r = 0; r < roots.size(); ++r) {
+    if (are_kept[r] && !graph->Uses(r)) return Refusal::kEscapes;
   }
-  plan->gradients->nodes = graph.size();
-  edge_list edges = graph.Outside();
-  for (const Edge& edge : edges) {
+  plan.gradients->nodes = graph->size();
+  std::vector<GradientUse>& uses = plan.gradients->uses;
+  const std::vector<bool> are_of_all = graph->AreOfAll();
+  for (const Edge& edge : graph->Outside()) {
     std::optional<GradientUse> use = UseOf(edge, seen.arguments);
-    if (!use) {
-      seen.Fail(Refusal::kGraphOutside);
-      return false;
-    }
+    if (!use) return Refusal::kGraphOutside;
+    use->is_of_all = are_of_all[uses.size()];
     uses.push_back(std::move(*use));
   }
+  // A pass through some results comes to all that the node leads to, with no
+  // gradient for what the others lead to: only a leaf does not care.
+  const bool is_seen_by_others =
+      std::any_of(uses.begin(), uses.end(), [](const GradientUse& use) {
+        return !use.is_of_all && use.argument >= 0;
+      });
+  return is_seen_by_others || !runtime::HoldsUses(*plan.gradients)
+             ? Refusal::kGraphParts
+             : Refusal::kNone;
+}
+
+bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
+  FunctionSession& seen = session->seen;
+  InnerGraph graph;
+  if (const Refusal why = ReadGraph(*session, *plan, &graph);
+      why != Refusal::kNone) {
+    graph.Open();
+    seen.Fail(why);
+    return false;
+  }
+  edge_list edges = graph.Outside();
   std::shared_ptr<GradientWays> ways = WaysOf(*plan);
   if (ways == nullptr) {
+    graph.Open();
     seen.Fail(Refusal::kNotSame);
     return false;
   }
@@ -635,6 +714,7 @@ bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
   }
   std::vector<at::Tensor> living = LivingOf(*plan, seen, call_.results_);
   if (living.size() != plan->gradients->living.size()) {
+    graph.Open();
     seen.Fail(Refusal::kEscapes);
     return false;
   }
@@ -651,7 +731,8 @@ bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
   }
   call_.graph_.has_new_results = true;
   const FunctionPlan* known = session->plan;
-  CallValues values(*plan, seen.arguments, Numbers(*plan), std::move(living));
+  CallValues values(*plan, AliasesOf(seen.arguments), Numbers(*plan),
+                    std::move(living));
   if (session->is_verified) {
     call_.Publish(*session, std::move(plan));
   } else {

@@ -54,6 +54,10 @@ class InnerGraph {
   void Renumber(std::uint64_t first);
   // The edges that leave it, in the order in which the engine follows them.
   torch::autograd::edge_list Outside() const;
+  // True if one of its nodes was made of result `i`, whose tensor it may keep.
+  bool Uses(std::size_t i) const;
+  // Of each: whether every result leads to it.
+  std::vector<bool> AreOfAll() const;
   // What flows along them. THROWS: what a node throws.
   torch::autograd::variable_list Run(
       const torch::autograd::variable_list& gradients, bool creates_graph);
@@ -155,7 +159,8 @@ class JitNode : public torch::autograd::Node {
   void RunAgain();
   void Open();
   static void Follow(bool opens, torch::autograd::Edge* edge);
-  void CheckVersions(bool all) const;
+  void CheckVersions(const runtime::FunctionPlan* backward) const;
+  bool HasHooks();
   void Decide(bool is_all_gone);
 
   static std::atomic<std::int64_t> alive_, opened_;
@@ -185,6 +190,9 @@ class GraphCalls {
   void Keep(const runtime::FunctionPlan& plan, c10::ArrayRef<at::Tensor> made);
 
  private:
+  runtime::Refusal ReadGraph(const JitSession& session,
+                             const runtime::FunctionPlan& plan,
+                             InnerGraph* graph);
   std::vector<at::Tensor> Arguments() const;
   std::vector<double> Numbers(const runtime::FunctionPlan& plan) const;
   std::shared_ptr<GradientWays> WaysOf(const runtime::FunctionPlan& plan);

@@ -95,6 +95,7 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
   if (plan.writes) Bumps(plan, tensors_.data()).Apply();
   MakeResults(plan, replay.made);
   SetGradients(plan);
+  graph_.replayed = &plan;
   if (plan.gradients != nullptr) GraphCalls(this).Keep(plan, replay.made);
   returned_ = plan.returned.get();
   return true;

@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
+
 #include "runtime/call/plain_tensor.h"
 #include "runtime/thread/functions/function_plan.h"
 
@@ -52,6 +54,18 @@ bool HoldsLeaves(const FunctionPlan& plan,
     }
   }
   return true;
+}
+
+bool HoldsUses(const FunctionGradients& gradients) {
+  return std::all_of(
+      gradients.uses.begin(), gradients.uses.end(), [](const GradientUse& use) {
+        if (!use.leaf) return true;
+        if (use.leaf->use_count() == 0) return false;
+        const at::Tensor tensor(
+            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
+                reclaim_copy(use.leaf->_unsafe_get_target()));
+        return tensor.requires_grad() && (use.is_of_all || !HasHooks(tensor));
+      });
 }
 
 }  // namespace tjit::runtime
