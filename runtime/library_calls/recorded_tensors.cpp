@@ -57,4 +57,28 @@ at::Tensor TensorOver(c10::Storage storage, const TensorGeometry& geometry,
   return at::Tensor(std::move(impl));
 }
 
+namespace {
+
+at::Tensor TensorOf(c10::intrusive_ptr<c10::TensorImpl> impl) {
+  return at::Tensor(
+      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
+          impl.release()));
+}
+
+}  // namespace
+
+at::Tensor AliasOf(const at::Tensor& t) {
+  const c10::TensorImpl* const from = t.unsafeGetTensorImpl();
+  return TensorOf(from->shallow_copy_and_detach(
+      t.is_inference()
+          ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+          : from->version_counter(),
+      /*allow_tensor_metadata_change=*/true));
+}
+
+at::Tensor Locked(const c10::weak_intrusive_ptr<c10::TensorImpl>& weak) {
+  c10::intrusive_ptr<c10::TensorImpl> impl = weak.lock();
+  return impl.defined() ? TensorOf(std::move(impl)) : at::Tensor();
+}
+
 }  // namespace tjit::runtime

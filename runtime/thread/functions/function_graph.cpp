@@ -15,6 +15,7 @@
 #include "recorder/schema_key.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/library_call.h"
+#include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/memory/tensor_names.h"
 #include "runtime/tier2/torchscript_graph.h"
 
@@ -24,13 +25,6 @@ namespace {
 namespace jit = torch::jit;
 using jit::Value;
 using Kind = FunctionSlot::Kind;
-
-at::Tensor Locked(const CapturedStorage& captured) {
-  auto tensor = captured.tensor->lock();
-  return at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-          tensor.release()));
-}
 
 // The whole storage as elements of a dtype.
 TensorGeometry WholeOf(std::uint64_t bytes, const TensorGeometry& like) {
@@ -355,7 +349,7 @@ class FunctionSource : public GraphSource {
     if (!is_new) return at->second;
     at::Tensor tensor;
     if (captured.tensor) {
-      tensor = Locked(captured);
+      tensor = Locked(*captured.tensor);
       at->second.geometry = captured.geometry;
     } else {  // nobody is known to have a tensor over it
       const c10::Storage storage(captured.storage.lock());

@@ -20,6 +20,7 @@
 
 namespace tjit::internal {
 
+using runtime::AliasOf;
 using runtime::FunctionGradients;
 using runtime::FunctionPlan;
 using runtime::FunctionRecord;
@@ -74,16 +75,6 @@ void SetDepth(std::size_t nodes, Node* node) {
   DepthOf(*node) += nodes + kExits;
 }
 
-// A tensor over the same storage, with the same version.
-at::Tensor AliasOf(const at::Tensor& t) {
-  auto impl = t.unsafeGetTensorImpl()->shallow_copy_and_detach(
-      t.unsafeGetTensorImpl()->version_counter(),
-      /*allow_tensor_metadata_change=*/true);
-  return at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-          impl.release()));
-}
-
 // Without the graphs that they have: who needs these has their edges.
 std::vector<at::Tensor> AliasesOf(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> aliases;
@@ -99,15 +90,6 @@ bool DrawsRandom(const FunctionRecord& record) {
                        return draw.call->entry->op_class ==
                               runtime::OpClass::kRandom;
                      });
-}
-
-at::Tensor TensorOfLeaf(const GradientUse& use) {
-  auto leaf = use.leaf->lock();
-  TORCH_CHECK(leaf.defined(),
-              "tjit::jit: a tensor that asks for gradients died in a call");
-  return at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-          leaf.release()));
 }
 
 bool IsReplayed(const JitCore& core, const FunctionRecord& record) {
@@ -126,7 +108,7 @@ edge_list EdgesOf(const FunctionGradients& gradients,
   for (const GradientUse& use : gradients.uses) {
     edges.push_back(torch::autograd::impl::gradient_edge(
         use.argument >= 0 ? arguments[static_cast<std::size_t>(use.argument)]
-                          : TensorOfLeaf(use)));
+                          : runtime::Locked(*use.leaf)));
   }
   return edges;
 }
@@ -173,9 +155,8 @@ bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
     }
   };
   for (const at::Tensor& t : results) {
-    roots_.push_back(t.defined() ? torch::autograd::impl::gradient_edge(t)
-                                 : Edge());
-    if (t.defined() && !is_inner(roots_.back())) return false;
+    roots_.push_back(torch::autograd::impl::gradient_edge(t));
+    if (!is_inner(roots_.back())) return false;
     add(roots_.back());
   }
   for (std::size_t i = 0; i < inner.size(); ++i) {
@@ -222,18 +203,16 @@ bool InnerGraph::Uses(std::size_t i) const {
 
 std::vector<bool> InnerGraph::AreOfAll() const {
   std::vector<bool> are_of_all(exits_.size(), true);
+  if (roots_.size() == 1) return are_of_all;
+  const absl::flat_hash_set<const Node*> within(nodes_.begin(), nodes_.end());
   for (const Edge& root : roots_) {
     absl::flat_hash_set<const Node*> reached;
     std::vector<const Node*> nodes = {root.function.get()};
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      const bool is_within =
-          std::find(nodes_.begin(), nodes_.end(), nodes[i]) != nodes_.end();
-      if (!is_within) continue;  // an exit
       for (const Edge& edge : nodes[i]->next_edges()) {
         const Node* const next = edge.function.get();
-        if (next != nullptr && reached.insert(next).second) {
-          nodes.push_back(next);
-        }
+        if (next == nullptr || !reached.insert(next).second) continue;
+        if (within.contains(next)) nodes.push_back(next);
       }
     }
     for (std::size_t e = 0; e < exits_.size(); ++e) {
@@ -350,13 +329,9 @@ void JitNode::Open() {
   next_edges() = graph_.Open();
   if (HasHooks()) return;  // they are called here
   for (std::size_t i = 0; i < results_.size(); ++i) {
-    auto locked = results_[i].lock();
-    if (!locked.defined()) continue;
-    const at::Tensor result(
-        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-            locked.release()));
+    const at::Tensor result = runtime::Locked(results_[i]);
     // It may have been changed in place, or detached.
-    if (result.grad_fn().get() == this) {
+    if (result.defined() && result.grad_fn().get() == this) {
       torch::autograd::impl::set_gradient_edge(result, next_edge(i));
     }
   }

@@ -45,9 +45,10 @@ class InnerGraph {
  public:
   using Node = torch::autograd::Node;
 
-  // The graph behind `results`, as far as it has been made since the thread's
-  // sequence number was `first`. The edges that leave it go through nodes of
-  // its own from now on. False if it has nodes or hooks of the program's.
+  // The graph behind `results`, which ask for gradients, as far as it has been
+  // made since the thread's sequence number was `first`. The edges that leave
+  // it go through nodes of its own from now on. False if it has nodes or hooks
+  // of the program's.
   bool Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first);
   std::size_t size() const { return nodes_.size(); }
   // Gives the nodes, in their order, the sequence numbers from `first` on.
@@ -68,13 +69,14 @@ class InnerGraph {
   bool empty() const { return roots_.empty(); }
 
  private:
-  torch::autograd::edge_list roots_;             // of each result
   // A node behind an edge that leaves the graph, and where that is.
   struct Exit {
     c10::intrusive_ptr<Node> node;
     Node* from;
     std::size_t output;
   };
+
+  torch::autograd::edge_list roots_;  // of each result
   std::vector<Node*> nodes_;  // by sequence number
   std::vector<Exit> exits_;
 };

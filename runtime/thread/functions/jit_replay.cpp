@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
@@ -27,15 +28,10 @@ at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
                                 !base.requires_grad());
     return base.as_strided(sizes, strides, g.offset + shift);
   }
-  c10::TensorImpl* const from = base.unsafeGetTensorImpl();
-  auto impl = from->shallow_copy_and_detach(
-      base.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
-                          : from->version_counter(),
-      /*allow_tensor_metadata_change=*/true);
-  impl->set_sizes_and_strides(sizes, strides, g.offset + shift);
-  return at::Tensor(
-      c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::reclaim(
-          impl.release()));
+  at::Tensor view = runtime::AliasOf(base);
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides,
+                                                    g.offset + shift);
+  return view;
 }
 
 // Copies of a version share its counter.
@@ -122,13 +118,9 @@ void JitCall::MakeResults(const runtime::FunctionPlan& plan,
         shift = base.storage_offset() -
                 plan.key.arguments[result.index].geometry.offset;
         break;
-      case FunctionResult::Kind::kCaptured: {
-        auto tensor = plan.captured[result.index].tensor->lock();
-        base = at::Tensor(
-            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
-                reclaim(tensor.release()));
+      case FunctionResult::Kind::kCaptured:
+        base = runtime::Locked(*plan.captured[result.index].tensor);
         break;
-      }
       case FunctionResult::Kind::kSlot:
         base = made[result.index];
         break;

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/call/plain_tensor.h"
+#include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/thread/functions/function_plan.h"
 
 namespace tjit::runtime {
@@ -31,10 +32,8 @@ bool HoldsLeaves(const FunctionPlan& plan,
   if (plan.leaves.empty()) return true;
   if (torch::autograd::AnomalyMode::is_enabled()) return false;
   for (const FunctionLeaf& leaf : plan.leaves) {
-    if (leaf.tensor.use_count() == 0) return false;
-    const at::Tensor tensor(
-        c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
-            reclaim_copy(leaf.tensor._unsafe_get_target()));
+    const at::Tensor tensor = Locked(leaf.tensor);
+    if (!tensor.defined()) return false;
     const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
     if (!tensor.requires_grad() || !SameGeometry(impl, leaf.geometry) ||
         impl->storage_offset() != leaf.geometry.offset ||
@@ -60,11 +59,9 @@ bool HoldsUses(const FunctionGradients& gradients) {
   return std::all_of(
       gradients.uses.begin(), gradients.uses.end(), [](const GradientUse& use) {
         if (!use.leaf) return true;
-        if (use.leaf->use_count() == 0) return false;
-        const at::Tensor tensor(
-            c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::
-                reclaim_copy(use.leaf->_unsafe_get_target()));
-        return tensor.requires_grad() && (use.is_of_all || !HasHooks(tensor));
+        const at::Tensor tensor = Locked(*use.leaf);
+        return tensor.defined() && tensor.requires_grad() &&
+               (use.is_of_all || !HasHooks(tensor));
       });
 }
 
