@@ -146,6 +146,7 @@ class BoxedWrapper : public c10::OperatorKernel {
                   Stack* stack) {
     ThreadState* state = ActiveState();
     if (state == nullptr) {
+      const LendingScope lends;
       entry_->kernel.callBoxed(entry_->handle, ks, stack);
       return;
     }

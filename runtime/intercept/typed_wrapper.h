@@ -173,6 +173,7 @@ class TypedWrapper<R(A...)> {
   [[gnu::noinline]] R CallUnusual(c10::DispatchKeySet ks, A... args) {
     t_context.instead = ActiveState();
     if (t_context.instead == nullptr) {
+      const LendingScope lends;
       return entry_->kernel.template call<R, A...>(entry_->handle, ks,
                                                    std::forward<A>(args)...);
     }

@@ -21,6 +21,7 @@ struct ThreadContext {
   bool off = false;             // this thread is left alone
   bool had_region = false;      // a loop of several threads has begun here
   bool in_function = false;     // one of tjit::jit() runs and is looked at
+  bool lends = false;           // a LendingScope is open
   // Under AutoCompile(kThread): on although the process is not.
   int scoped_on = 0;
 };
@@ -36,6 +37,32 @@ class ReaderScope {
   ~ReaderScope() { --t_context.reader; }
   ReaderScope(const ReaderScope&) = delete;
   ReaderScope& operator=(const ReaderScope&) = delete;
+};
+
+// Arms what kernels have asked pointers to in a LendingScope.
+void ArmLent() noexcept;
+
+// While it lives, the kernel of an op runs on a thread that takes no part: it
+// lets go of its pointers, so the hook flushes but does not mark blocks as
+// exposed, and is armed again when the kernel is over.
+class LendingScope {
+ public:
+  LendingScope() : lends_(!t_context.lends && t_context.inside == 0) {
+    if (!lends_) return;
+    ++t_context.reader;
+    t_context.lends = true;
+  }
+  ~LendingScope() {
+    if (!lends_) return;
+    --t_context.reader;
+    t_context.lends = false;
+    ArmLent();
+  }
+  LendingScope(const LendingScope&) = delete;
+  LendingScope& operator=(const LendingScope&) = delete;
+
+ private:
+  const bool lends_;
 };
 
 // While it lives, this thread is inside a kernel: wrappers pass through, hooks

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <tjit/reading.h>
+#include <tjit/region.h>
 #include <tjit/tjit.h>
 
 #include <cstdint>
@@ -89,6 +90,27 @@ TEST(ReadingTest, ScopesNestAndEnd) {
     const double sum = Read(t);
     return sum + SumThrough(t);  // behind the scope
   });
+  EXPECT_GE((stats() - before).blocks_exposed, 1);
+}
+
+// The kernel of an op lets go of its pointers, also where tjit is paused.
+TEST(ReadingTest, OpsOfAPauseExposeNothing) {
+  const Stats before = stats();
+  const auto look = [](at::Tensor* t) {
+    const Pause pause;
+    t->mul_(0.5);
+    EXPECT_THROW(t->add_(at::ones({3})), c10::Error);
+    return t->sum().item<double>();
+  };
+  EXPECT_GE(ReplayedOps(look), 100 * kOpsOfAStep);
+  EXPECT_EQ((stats() - before).blocks_exposed, 0);
+  // It is over with the op.
+  EXPECT_LE(ReplayedOps([](at::Tensor* t) {
+              const Pause pause;
+              t->mul_(0.5);
+              return SumThrough(t);
+            }),
+            100 * (kOpsOfAStep - 1));
   EXPECT_GE((stats() - before).blocks_exposed, 1);
 }
 
