@@ -133,6 +133,8 @@ inline std::uint32_t VersionOf(const at::Tensor& tensor) {
 // Which of the arguments is over this storage.
 std::optional<std::uint32_t> ArgumentOver(
     const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage);
+// True if steps use slot `s` as a number that libtorch has made a tensor of.
+bool IsWrappedNumber(const FunctionRecord& record, std::size_t s);
 // The storage of a tensor of the program.
 CapturedStorage CapturedOf(const c10::TensorImpl* impl);
 

@@ -236,7 +236,8 @@ void FunctionCalls::KeepConstants() {
         session.ConstantOf(s) != nullptr) {
       continue;
     }
-    if (!bound.copied && (!bound.held || !session.births.Saw(bound.block))) {
+    if (!bound.copied && !IsWrappedNumber(record, s) &&
+        (!bound.held || !session.births.Saw(bound.block))) {
       return session.Fail(Refusal::kHostData);
     }
     session.constants.emplace_back(

@@ -111,6 +111,17 @@ std::optional<std::uint32_t> ArgumentOver(
   return std::nullopt;
 }
 
+bool IsWrappedNumber(const FunctionRecord& record, std::size_t s) {
+  for (const TraceNode* node : record.nodes) {
+    for (const ArgRecord& arg : node->step.args) {
+      if (arg.slot == static_cast<std::int32_t>(s)) {
+        return arg.geometry.wrapped_number;
+      }
+    }
+  }
+  return false;
+}
+
 CapturedStorage CapturedOf(const c10::TensorImpl* impl) {
   CapturedStorage captured{
       impl->storage().getWeakStorageImpl(), std::nullopt, {}, false};
@@ -436,7 +447,10 @@ class SlotSources {
       slot->index = i;
       return bound.copied ? Refusal::kHostData : Refusal::kNone;
     }
-    if (used.storage.use_count() != 0) {
+    // A graph may keep a number that an op took: each call makes another one.
+    const bool is_number = (session_.keeps_graph || session_.is_backward) &&
+                           used.geometry.wrapped_number;
+    if (used.storage.use_count() != 0 && !is_number) {
       slot->kind = FunctionSlot::Kind::kCaptured;
       // Each tensor over it is asked at a replay; the first stands for all.
       slot->index = static_cast<std::uint32_t>(record_.captured.size());

@@ -145,7 +145,7 @@ class PlanBuilder {
           return;
         }
         // A number, and not a tensor that was there before or is behind.
-        if (!bound.copied &&
+        if (!bound.copied && !IsWrappedNumber(record_, s) &&
             (!bound.held || !session_.births.Saw(bound.block))) {
           session_.Fail(Refusal::kHostData);
         }
