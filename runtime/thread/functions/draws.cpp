@@ -191,6 +191,10 @@ bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {
       });
 }
 
+bool DrawsRandom(const FunctionRecord& record) {
+  return std::any_of(record.draws.begin(), record.draws.end(), IsRandom);
+}
+
 void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors) {
   const KernelScope kernel;
   for (const FunctionDraw& draw : record.draws) {

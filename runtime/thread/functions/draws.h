@@ -50,5 +50,7 @@ bool DrewSoFar(const FunctionSession& session, const FunctionRecord& record);
 bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors);
 // Draws the others.
 void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors);
+// True if there are any.
+bool DrawsRandom(const FunctionRecord& record);
 
 }  // namespace tjit::runtime

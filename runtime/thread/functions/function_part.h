@@ -3,6 +3,8 @@
 // what is known of one that does neither, Note [At once] in run_at_once.h.
 #pragma once
 
+#include <ATen/core/Generator.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -58,6 +60,12 @@ struct FunctionRead {
   std::int32_t part = -1;  // that is called here: no slot, no bits
   // The result of a part that is read, where no step has used it: no slot.
   std::int32_t called = -1;
+};
+
+// The default generator before and behind the draws of a replay. Undefined: it
+// draws no random numbers.
+struct GeneratorMoves {
+  at::Generator before, after;
 };
 
 // What lies in an external slot is put back where a replay ends in the middle,

@@ -16,7 +16,7 @@
 // when the graph is gone but its results. A backward pass that was never seen
 // (other gradients, create_graph) runs the function again, which makes the
 // graph: so nothing that it takes may have changed, as eager asks of what it
-// has saved, and functions that write or draw are refused.
+// has saved. What it draws and writes: Note [Run again] in run_again.h.
 //
 // Under create_graph the nodes within take the place of the one that stands for
 // them before the pass begins: the pass adds nodes to their graph, and the

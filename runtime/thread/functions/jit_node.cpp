@@ -17,6 +17,7 @@
 #include "runtime/library_calls/library_call.h"
 #include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/thread/functions/jit_match.h"
+#include "runtime/thread/functions/run_again.h"
 
 namespace tjit::internal {
 
@@ -29,6 +30,7 @@ using runtime::FunctionSession;
 using runtime::GradientUse;
 using runtime::Refusal;
 using runtime::VersionOf;
+using runtime::Writes;
 using torch::autograd::Edge;
 using torch::autograd::edge_list;
 using torch::autograd::Node;
@@ -82,14 +84,6 @@ std::vector<at::Tensor> AliasesOf(const std::vector<at::Tensor>& tensors) {
     aliases.push_back(t.defined() && t.requires_grad() ? AliasOf(t) : t);
   }
   return aliases;
-}
-
-bool DrawsRandom(const FunctionRecord& record) {
-  return std::any_of(record.draws.begin(), record.draws.end(),
-                     [](const runtime::FunctionDraw& draw) {
-                       return draw.call->entry->op_class ==
-                              runtime::OpClass::kRandom;
-                     });
 }
 
 bool IsReplayed(const JitCore& core, const FunctionRecord& record) {
@@ -337,6 +331,7 @@ void JitNode::Open() {
   }
   waiting_ = {};
   values_ = {};
+  moves_ = {};
   run_again_ = nullptr;
 }
 
@@ -393,6 +388,8 @@ void JitNode::CheckVersions(const FunctionPlan* backward) const {
   }
   for (std::size_t i = 0; i < reads.size(); ++i) {
     if (!reads[i] || (all && i >= arguments && i < captured)) continue;
+    // What it writes, it does not read.
+    if (all && i >= captured && Writes(*plan_->record, i - captured)) continue;
     std::uint32_t now = values_.versions[i];
     if (i < arguments) {
       now = VersionOf(values_.arguments[i]);
@@ -443,11 +440,8 @@ void JitNode::RunAgain() {
   }
   CheckVersions(nullptr);
   const std::uint64_t first = at::sequence_number::peek();
-  std::vector<at::Tensor> results;
-  {
-    const at::AutoGradMode on(true);
-    results = run_again_();
-  }
+  const std::vector<at::Tensor> results =
+      runtime::RunAgain(*plan_, moves_, who, run_again_);
   bool is_same = results.size() == plan_->results.size();
   std::vector<at::Tensor> roots;
   for (std::size_t i = 0; is_same && i < results.size(); ++i) {
@@ -491,6 +485,7 @@ void JitNode::release_variables() {
   }
   if (waiting_.plan != nullptr) Decide(is_all_gone);
   values_ = {};
+  moves_ = {};
   run_again_ = nullptr;
 }
 
@@ -548,8 +543,8 @@ void GraphCalls::GiveNode(const FunctionPlan& plan,
   }
 }
 
-void GraphCalls::Keep(const FunctionPlan& plan,
-                      c10::ArrayRef<at::Tensor> made) {
+void GraphCalls::Keep(const FunctionPlan& plan, c10::ArrayRef<at::Tensor> made,
+                      runtime::GeneratorMoves moves) {
   std::vector<at::Tensor> living;
   for (const std::uint32_t m : plan.gradients->living) {
     // A result would own the node that owns it.
@@ -564,7 +559,7 @@ void GraphCalls::Keep(const FunctionPlan& plan,
   auto node = c10::make_intrusive<JitNode>(
       call_.core_->shared_from_this(), plan.record->gradients, &plan,
       CallValues(plan, AliasesOf(arguments), Numbers(plan), std::move(living)));
-  node->SetFirst(first);
+  node->SetFirst(first, std::move(moves));
   node->set_next_edges(std::move(edges));
   SetDepth(plan.gradients->nodes, node.get());
   GiveNode(plan, node);
@@ -629,7 +624,7 @@ std::shared_ptr<GradientWays> GraphCalls::WaysOf(const FunctionPlan& plan) {
 Refusal GraphCalls::ReadGraph(const JitSession& session,
                               const FunctionPlan& plan, InnerGraph* graph) {
   const FunctionSession& seen = session.seen;
-  if (plan.writes || DrawsRandom(*plan.record)) return Refusal::kGraphOnce;
+  if (!runtime::MayRunAgain(plan)) return Refusal::kGraphOnce;
   std::vector<at::Tensor> roots;
   std::vector<bool> are_kept;
   for (std::size_t i = 0; i < plan.results.size(); ++i) {

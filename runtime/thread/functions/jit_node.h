@@ -148,7 +148,10 @@ class JitNode : public torch::autograd::Node {
   void SetGraph(InnerGraph graph, WaitingPlan waiting);
   // Of a replayed one, whose nodes would have had the sequence numbers from
   // `first` on. `run`: runs the function again, and returns its results.
-  void SetFirst(std::uint64_t first) { first_ = first; }
+  void SetFirst(std::uint64_t first, runtime::GeneratorMoves moves) {
+    first_ = first;
+    moves_ = std::move(moves);
+  }
   void SetRunAgain(std::function<std::vector<at::Tensor>()> run) {
     run_again_ = std::move(run);
   }
@@ -171,6 +174,7 @@ class JitNode : public torch::autograd::Node {
   const std::shared_ptr<GradientWays> ways_;
   const runtime::FunctionPlan* plan_;
   std::uint64_t first_ = 0;
+  runtime::GeneratorMoves moves_;
   CallValues values_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> results_;
   InnerGraph graph_;
@@ -188,8 +192,10 @@ class GraphCalls {
 
   // The function has run. False, and the session's reason: it is to be refused.
   bool Keep(JitSession* session, std::unique_ptr<runtime::FunctionPlan> plan);
-  // It was replayed. `made`: what the replay has made.
-  void Keep(const runtime::FunctionPlan& plan, c10::ArrayRef<at::Tensor> made);
+  // It was replayed. `made`: what the replay has made; `moves`: of the
+  // generator.
+  void Keep(const runtime::FunctionPlan& plan, c10::ArrayRef<at::Tensor> made,
+            runtime::GeneratorMoves moves);
 
  private:
   runtime::Refusal ReadGraph(const JitSession& session,

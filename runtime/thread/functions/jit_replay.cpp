@@ -92,7 +92,9 @@ bool JitCall::Replay(ThreadState* state, Found* found) {
   MakeResults(plan, replay.made);
   SetGradients(plan);
   graph_.replayed = &plan;
-  if (plan.gradients != nullptr) GraphCalls(this).Keep(plan, replay.made);
+  if (plan.gradients != nullptr) {
+    GraphCalls(this).Keep(plan, replay.made, std::move(replay.moves));
+  }
   returned_ = plan.returned.get();
   return true;
 }

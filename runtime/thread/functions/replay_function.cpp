@@ -279,7 +279,11 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   run_.pending.reserve(plan.record->nodes.size());
   // Where it draws random numbers nothing fails behind this: none is drawn
   // twice.
+  const bool keeps_moves =
+      plan.gradients != nullptr && DrawsRandom(*plan.record);
+  if (keeps_moves) replay->moves.before = CopyOfGenerator();
   DrawRandom(*plan.record, drawn);
+  if (keeps_moves) replay->moves.after = CopyOfGenerator();
   BindDrawn(plan, drawn, 0);
   std::size_t first = 0;
   if (!plan.record->reads.empty()) [[unlikely]] {

@@ -1,9 +1,11 @@
 // Functions whose results keep a graph for gradients: Note [Results with a
 // graph] in runtime/thread/functions/gradient_graph.h.
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -149,18 +151,12 @@ TEST_F(JitGraphTest, ACellIsCalledInALoop) {
   EXPECT_GE(fast.stats().replays, 150) << fast.stats().why;
 }
 
-// A backward pass of another kind could not run them again.
-TEST_F(JitGraphTest, FunctionsThatDrawOrWriteAreRefused) {
+// A backward pass of another kind could not run it again: its results depend on
+// what it writes.
+TEST_F(JitGraphTest, AFunctionThatReadsWhatItWritesIsRefused) {
   const Tensors leaves = {Leaf({4, 6})};
   const Tensors copies = CopyOf(leaves);
   at::Tensor count = at::zeros({});
-  const auto dropout = [](const Tensors& p, const at::Tensor& x) {
-    return at::dropout(at::relu(at::mm(x, p[0])), 0.5, true);
-  };
-  const auto counted = [&](const Tensors& p, const at::Tensor& x) {
-    count.add_(1);
-    return at::mm(x, p[0]) * count;
-  };
   const auto check = [&](const auto& forward) {
     count.zero_();
     const Tensors expected = Descend(
@@ -173,8 +169,136 @@ TEST_F(JitGraphTest, FunctionsThatDrawOrWriteAreRefused) {
     EXPECT_NE(fast.stats().why.find("jit_graph_once"), std::string::npos)
         << fast.stats().why;
   };
-  check(dropout);
-  check(counted);
+  check([&](const Tensors& p, const at::Tensor& x) {
+    count.add_(1);
+    return at::mm(x, p[0]) * count;
+  });
+  check([&](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor y = at::mm(x, p[0]) * (count + 1);
+    const at::NoGradGuard no_grad;
+    count.add_(y.sum());
+    return y;
+  });
+}
+
+at::Tensor GeneratorState() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
+}
+
+// What a step of a regularised network gives: each `every` steps a penalty on
+// the gradients, whose backward pass runs the function again.
+template <class F>
+Tensors DescendWithPenalty(F&& f, const Tensors& leaves, int steps, int every) {
+  at::manual_seed(7);
+  Tensors seen;
+  for (int i = 0; i < steps; ++i) {
+    const at::Tensor x = at::randn({8, 4}).requires_grad_(true);
+    at::Tensor loss = f(x).pow(2).mean();
+    if (i % every == every - 1) {
+      seen.push_back(at::randn({2}));  // the program draws as well
+      loss = loss + torch::autograd::grad({loss}, {x}, {}, {},
+                                          /*create_graph=*/true)[0]
+                        .pow(2)
+                        .sum();
+    }
+    loss.backward();
+    seen.push_back(GeneratorState());
+    seen.push_back(loss.detach().clone());
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& leaf : leaves) {
+      seen.push_back(leaf.grad().clone());
+      leaf.sub_(leaf.grad(), 0.01);
+      leaf.mutable_grad().reset();
+    }
+  }
+  return seen;
+}
+
+TEST_F(JitGraphTest, DropoutDrawsTheSameWhereItRunsAgain) {
+  const Tensors leaves = {Leaf({4, 6}), Leaf({6, 2})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor h = at::dropout(at::relu(at::mm(x, p[0])), 0.5, true);
+    return at::dropout(at::mm(h, p[1]).tanh(), 0.25, true);
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  int runs = 0;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        ++runs;
+        return forward(leaves, x);
+      },
+      WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  EXPECT_GE(runs + fast.stats().replays, 62);  // it ran again
+}
+
+// Running statistics and counters are written once a call, however often the
+// function runs.
+TEST_F(JitGraphTest, BatchNormWritesOnceWhereItRunsAgain) {
+  struct Net {
+    Tensors leaves;
+    at::Tensor mean = at::zeros({6}), variance = at::ones({6});
+    at::Tensor count = at::zeros({}, at::kLong);
+
+    at::Tensor operator()(const at::Tensor& x) const {
+      count.add_(1);
+      const at::Tensor h =
+          at::batch_norm(at::mm(x, leaves[0]), leaves[1], leaves[2], mean,
+                         variance, /*training=*/true, 0.1, 1e-5, false);
+      return at::mm(h.tanh(), leaves[3]);
+    }
+  };
+  Net net{{Leaf({4, 6}), Leaf({6}), Leaf({6}), Leaf({6, 2})}};
+  Net copy{CopyOf(net.leaves)};
+  int runs = 0;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        ++runs;
+        return net(x);
+      },
+      WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, net.leaves, 60, 20),
+                DescendWithPenalty(copy, copy.leaves, 60, 20));
+  ExpectAllSame({net.mean, net.variance, net.count},
+                {copy.mean, copy.variance, copy.count});
+  EXPECT_EQ(net.count._version(), copy.count._version());
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  EXPECT_GE(runs + fast.stats().replays, 62);
+}
+
+// Another thread that draws while a function runs again, or is replayed, would
+// change what that draws.
+TEST_F(JitGraphTest, NumbersThatOthersDrewAreNoticed) {
+  const at::Tensor w = Leaf({4, 4});
+  bool draws_more = false;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        if (draws_more) at::rand({1});
+        return at::dropout(at::mm(x, w), 0.5, true);
+      },
+      WithGradients());
+  for (int i = 0; i < 12; ++i) fast(Leaf({4, 4})).sum().backward();
+  const at::Tensor x = Leaf({4, 4});
+  const std::int64_t replays = fast.stats().replays;
+  const at::Tensor y = fast(x).sum();
+  EXPECT_EQ(fast.stats().replays, replays + 1);
+  draws_more = true;
+  const at::Tensor before = GeneratorState();
+  try {
+    static_cast<void>(
+        torch::autograd::grad({y}, {x}, {}, {}, /*create_graph=*/true));
+    FAIL() << "it drew other numbers";
+  } catch (const c10::Error& e) {
+    EXPECT_NE(std::string(e.what()).find("draws other random numbers"),
+              std::string::npos)
+        << e.what();
+  }
+  EXPECT_TRUE(SameBits(GeneratorState(), before));
 }
 
 TEST_F(JitGraphTest, ANumberIsOneOfTheBackwardPassAsWell) {

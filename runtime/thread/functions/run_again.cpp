@@ -1,0 +1,160 @@
+#include "runtime/thread/functions/run_again.h"
+
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "recorder/op_record.h"
+#include "runtime/call/plain_tensor.h"
+#include "runtime/library_calls/library_call.h"
+#include "runtime/library_calls/recorded_tensors.h"
+
+namespace tjit::runtime {
+namespace {
+
+using Kind = FunctionSlot::Kind;
+
+// Batch norm in training updates its running statistics, and reads them for
+// nothing else.
+bool OnlyUpdates(const StepRecord& step, const OpEntry& op,
+                 const ArgRecord& arg) {
+  const bool is_batch_norm = op.name == "aten::native_batch_norm" ||
+                             op.name == "aten::_native_batch_norm_legit";
+  return is_batch_norm && arg.written && !step.statics.empty() &&
+         step.statics[0] != 0;
+}
+
+// By slot: what lies in it depends on what the function writes. nullopt: it
+// writes into an argument.
+std::optional<std::vector<bool>> DependentSlots(const FunctionRecord& record) {
+  std::vector<bool> depends(record.slots.size());
+  for (std::size_t s = 0; s < record.slots.size(); ++s) {
+    const FunctionSlot& slot = record.slots[s];
+    if (!slot.written || slot.kind < Kind::kArgument) continue;
+    if (slot.kind != Kind::kCaptured) return std::nullopt;
+    depends[s] = true;
+  }
+  for (const TraceNode* node : record.nodes) {
+    const OpEntry& op =
+        *static_cast<const CapturedCall*>(node->payload.get())->entry;
+    const auto reads = [&](const ArgRecord& arg) {
+      return arg.slot != kNoSlot &&
+             depends[static_cast<std::size_t>(arg.slot)] &&
+             !OnlyUpdates(node->step, op, arg);
+    };
+    const auto& args = node->step.args;
+    if (std::none_of(args.begin(), args.end(), reads)) continue;
+    const auto mark = [&](std::int32_t slot) {
+      if (slot != kNoSlot) depends[static_cast<std::size_t>(slot)] = true;
+    };
+    for (const ArgRecord& arg : args) {
+      if (arg.written) mark(arg.slot);
+    }
+    for (const ResultRecord& result : node->step.results) mark(result.slot);
+  }
+  return depends;
+}
+
+// What lies in the part of a storage that a function writes.
+class Kept {
+ public:
+  Kept(const FunctionSlot& slot, const CapturedStorage& captured)
+      : version_(captured.version),
+        current_(version_.enabled() ? version_.current_version() : 0) {
+    c10::intrusive_ptr<c10::StorageImpl> storage = captured.storage.lock();
+    if (!storage.defined()) return;
+    before_ = at::empty({slot.end - slot.begin}, at::kByte);
+    bytes_ = TensorOver(c10::Storage(std::move(storage)),
+                        GeometryOf(before_.unsafeGetTensorImpl()), slot.begin);
+    before_.copy_(bytes_);
+  }
+  void PutBack() {
+    if (bytes_.defined()) bytes_.copy_(before_);
+    if (version_.enabled()) version_.set_version(current_);
+  }
+
+ private:
+  at::Tensor bytes_, before_;
+  c10::VariableVersion version_;
+  std::uint32_t current_;
+};
+
+at::Tensor ExchangeState(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  at::Tensor before = generator.get_state();
+  generator.set_state(state);
+  return before;
+}
+
+}  // namespace
+
+bool MayRunAgain(const FunctionPlan& plan) {
+  const FunctionRecord& record = *plan.record;
+  const std::optional<std::vector<bool>> depends = DependentSlots(record);
+  if (!depends) return false;
+  const std::size_t fresh = plan.fresh.size();
+  for (const std::uint32_t m : plan.gradients->living) {
+    for (std::size_t s = 0; s < depends->size(); ++s) {
+      const FunctionSlot& slot = record.slots[s];
+      const bool is_it =
+          m < fresh ? plan.fresh[m].slot == s
+                    : slot.kind == Kind::kDrawn && slot.index == m - fresh;
+      if (is_it && (*depends)[s]) return false;
+    }
+  }
+  return true;
+}
+
+bool Writes(const FunctionRecord& record, std::size_t c) {
+  return std::any_of(
+      record.slots.begin(), record.slots.end(), [c](const FunctionSlot& slot) {
+        return slot.kind == Kind::kCaptured && slot.index == c && slot.written;
+      });
+}
+
+std::vector<at::Tensor> RunAgain(
+    const FunctionPlan& plan, const GeneratorMoves& moves,
+    const std::string& who, c10::function_ref<std::vector<at::Tensor>()> run) {
+  std::vector<Kept> kept;
+  at::Tensor state;
+  {
+    const at::NoGradGuard no_grad;
+    for (const FunctionSlot& slot : plan.record->slots) {
+      if (slot.kind != Kind::kCaptured || !slot.written) continue;
+      kept.emplace_back(slot, plan.captured[slot.index]);
+    }
+    if (moves.before.defined()) state = ExchangeState(moves.before.get_state());
+  }
+  // Returns the state of the generator that the function has left.
+  const auto put_back = [&] {
+    const at::NoGradGuard no_grad;
+    for (Kept& one : kept) one.PutBack();
+    return state.defined() ? ExchangeState(state) : state;
+  };
+  std::vector<at::Tensor> results;
+  try {
+    const at::AutoGradMode on(true);
+    results = run();
+  } catch (...) {
+    static_cast<void>(put_back());
+    throw;
+  }
+  const at::Tensor after = put_back();
+  if (after.defined()) {
+    const at::Tensor expected = moves.after.get_state();
+    TORCH_CHECK(std::memcmp(after.const_data_ptr(), expected.const_data_ptr(),
+                            expected.nbytes()) == 0,
+                who,
+                "and it draws other random numbers than before, or another "
+                "thread has drawn some");
+  }
+  return results;
+}
+
+}  // namespace tjit::runtime
