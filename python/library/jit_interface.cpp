@@ -27,6 +27,11 @@ T FieldOf(const void* object, std::size_t at) {
   return ReadAt<T>(static_cast<const char*>(object) + at);
 }
 
+// The address of the TensorImpl of a tensor of Python.
+std::uint64_t ImplOf(const void* tensor) {
+  return FieldOf<std::uint64_t>(tensor, g_python.impl_at);
+}
+
 // A call with these arguments, or null if they are no tensors and floats.
 std::unique_ptr<Call> CallOfPlain(JitCore* core, void* arguments,
                                   std::string_view more) {
@@ -39,7 +44,7 @@ std::unique_ptr<Call> CallOfPlain(JitCore* core, void* arguments,
     void* const item = g_python.item_of_tuple(arguments, i);
     const auto* const type = FieldOf<void*>(item, g_python.type_at);
     if (type == g_python.tensor_type || type == g_python.parameter_type) {
-      call->AddTensor(FieldOf<std::uint64_t>(item, g_python.impl_at));
+      call->AddTensor(ImplOf(item));
       text += type == g_python.tensor_type ? 't' : 'p';
     } else if (type == g_python.float_type) {
       call->jit.Number(g_python.value_of_float(item));
@@ -95,13 +100,45 @@ void AddResults(int count, const std::uint64_t* tensors, const char* kept,
   }
 }
 
-// Replays the call, or opens it.
-void* Begin(std::unique_ptr<Call> call) {
+// THROWS: c10::Error where the function threw, or was not run.
+std::vector<at::Tensor> RunAgain(const Reference& again) {
+  const WithLock locked;
+  void* const nothing = g_python.new_tuple(0);
+  const Reference made(g_python.call(again.object(), nothing));
+  g_python.drop_reference(nothing);
+  std::string why = "an exception that is none of class Exception";
+  if (made.object() == nullptr) {
+    g_python.clear_error();
+  } else if (FieldOf<void*>(made.object(), g_python.type_at) ==
+             g_python.tuple_type) {
+    std::vector<at::Tensor> tensors;
+    const std::ptrdiff_t count = g_python.size_of_tuple(made.object());
+    for (std::ptrdiff_t i = 0; i < count; ++i) {
+      tensors.push_back(
+          TensorOf(ImplOf(g_python.item_of_tuple(made.object(), i))));
+    }
+    return tensors;
+  } else {
+    std::ptrdiff_t size = 0;
+    const char* const text = g_python.text_of(made.object(), &size);
+    if (text == nullptr) {
+      g_python.clear_error();
+    } else {
+      why.assign(text, static_cast<std::size_t>(size));
+    }
+  }
+  TORCH_CHECK(false, "tjit.jit: a backward pass runs a function again, and ",
+              why);
+}
+
+// Replays the call, or opens it. `again`: null or of begin().
+void* Begin(std::unique_ptr<Call> call, std::unique_ptr<Reference> again) {
   c10::SmallVector<at::Tensor, 4> tensors;
   void* form = nullptr;
   bool is_replayed = false;
   {
     const WithoutLock unlocked;
+    call->jit.graph().may_run_again = again != nullptr;
     is_replayed = call->jit.Begin();
     if (is_replayed) {
       const auto* const returned =
@@ -109,6 +146,13 @@ void* Begin(std::unique_ptr<Call> call) {
       form = returned->form;
       for (std::size_t i = 0; i < returned->tensors; ++i) {
         tensors.push_back(call->jit.TakeResult());
+      }
+      if (call->jit.graph().node != nullptr && again != nullptr) {
+        tjit::internal::KeepRun(
+            call->jit.graph().node,
+            [run = std::shared_ptr<Reference>(std::move(again))] {
+              return RunAgain(*run);
+            });
       }
       call.reset();
     }
@@ -196,14 +240,15 @@ extern "C" {
 void tjit_py_jit_setup(const TjitPython* python) { g_python = *python; }
 
 void* tjit_py_jit_new(const char* name, long long verify_every, int follow,
-                      int strict) {
+                      int strict, int gradients) {
   return Guarded([&]() -> void* {
     const WithoutLock unlocked;
     return new std::shared_ptr<JitCore>(
         tjit::internal::MakeJitCore({.name = name,
                                      .verify_every = verify_every,
                                      .follow = follow != 0,
-                                     .strict = strict != 0}));
+                                     .strict = strict != 0,
+                                     .gradients = gradients != 0}));
   });
 }
 
@@ -219,9 +264,15 @@ const char* tjit_py_jit_stats(const void* core, long long* numbers) {
                  numbers);
 }
 
-void* tjit_py_jit_begin(void* core, const char* packed) {
+void* tjit_py_jit_begin(void* core, const char* packed, void* again) {
   return Guarded([&] {
-    return Begin(std::make_unique<Call>(CoreOf(core)->get(), packed));
+    std::unique_ptr<Reference> run;
+    if (again != g_python.none && g_python.impl_at != 0) {
+      g_python.add_reference(again);
+      run = std::make_unique<Reference>(again);
+    }
+    return Begin(std::make_unique<Call>(CoreOf(core)->get(), packed),
+                 std::move(run));
   });
 }
 
@@ -235,7 +286,7 @@ void* tjit_py_jit_begin_watched(void* core, void* arguments, const char* more,
     std::unique_ptr<Call> call =
         CallOfPlain(CoreOf(core)->get(), arguments,
                     {more, static_cast<std::size_t>(more_size)});
-    if (call != nullptr) return Begin(std::move(call));
+    if (call != nullptr) return Begin(std::move(call), nullptr);
     g_python.add_reference(g_python.none);
     return g_python.none;
   });
@@ -292,9 +343,9 @@ int tjit_py_add_to_steps(int count, const std::uint64_t* tensors,
   return done == nullptr ? -1 : 0;
 }
 
-int tjit_py_jit_end(void* capsule, int is_changed, int count,
-                    const std::uint64_t* tensors, const char* kept,
-                    const char* text, int text_size, void* form) {
+void* tjit_py_jit_end(void* capsule, int is_changed, int count,
+                      const std::uint64_t* tensors, const char* kept,
+                      const char* text, int text_size, void* form) {
   std::unique_ptr<Call> call = std::move(*HandleOf(capsule));
   void* const done = Guarded([&]() -> void* {
     const auto take = [&](std::uint64_t w) { call->jit.AddResultWord(w); };
@@ -306,12 +357,22 @@ int tjit_py_jit_end(void* capsule, int is_changed, int count,
     if (is_changed != 0) call->jit.CheckWord(SIZE_MAX, 0);
     auto returned =
         std::make_shared<Returned>(form, static_cast<std::size_t>(count));
-    const WithoutLock unlocked;
-    call->jit.End(std::move(returned));
-    return capsule;
+    {
+      const WithoutLock unlocked;
+      call->jit.End(std::move(returned));
+    }
+    if (call->jit.graph().has_new_results) {
+      c10::SmallVector<at::Tensor, 4> results;
+      for (int i = 0; i < count; ++i) {
+        results.push_back(call->jit.TakeResult());
+      }
+      return Results(form, results);
+    }
+    g_python.add_reference(g_python.none);
+    return g_python.none;
   });
   Destroy(std::move(call));
-  return done == nullptr ? -1 : 0;
+  return done;
 }
 
 void tjit_py_jit_abandon(void* capsule) {

@@ -4,10 +4,13 @@
 // returns its results, or returns an object that stands for the call; then
 // Python runs the function and ends that call:
 //
-//   out = begin(core, packed)
+//   out = begin(core, packed, again)
 //   if out is no call: return the results
 //   result = function(...)
 //   end(out, ...)                 # or abandon(out), where the function threw
+//
+// Results with a graph for gradients are tensors of libtjit's own, so end()
+// returns what is to be returned in their place.
 //
 // These functions take and give objects of Python, so their callers hold the
 // lock of the interpreter (ctypes.PyDLL). They give it back while libtjit
@@ -49,6 +52,8 @@ struct TjitPython {
   int (*next_of_dict)(void* dict, std::ptrdiff_t* at, void** key, void** value);
   void* (*string)(const char* text);
   void (*clear_error)();
+  void* (*call)(void* callable, void* arguments);
+  const char* (*text_of)(void* text, std::ptrdiff_t* size);
   void* runtime_error;
   void* index_error;
   void* value_error;
@@ -58,6 +63,7 @@ struct TjitPython {
   void* true_object;
   void* false_object;
   void* float_type;
+  void* tuple_type;
   void* dict_type;
   void* tensor_type;
   void* parameter_type;
@@ -72,7 +78,7 @@ TJIT_API void tjit_py_jit_setup(const TjitPython* python);
 // What is known of one function. Null, with a Python error, if an option is out
 // of range.
 TJIT_API void* tjit_py_jit_new(const char* name, long long verify_every,
-                               int follow, int strict);
+                               int follow, int strict, int gradients);
 TJIT_API void tjit_py_jit_delete(void* core);
 TJIT_API void tjit_py_jit_reset(void* core);
 // The six numbers of JitStats, in its order, and why the function is not
@@ -86,8 +92,11 @@ TJIT_API const char* tjit_py_jit_stats(const void* core, long long* numbers);
 // to be the same; zeros up to a multiple of eight; n values of eight bytes, the
 // address of a TensorImpl or a double. Returns one of: the tensor that a replay
 // gave; a tuple of what end() was given as `form` and the tensors; a capsule,
-// the call that is to be ended. Or null, with a Python error.
-TJIT_API void* tjit_py_jit_begin(void* core, const char* packed);
+// the call that is to be ended. Or null, with a Python error. `again`: what
+// runs the function once more with these arguments, and returns a tuple of the
+// tensors in its result, or a text that says why it did not; None: the results
+// may have no graph for gradients.
+TJIT_API void* tjit_py_jit_begin(void* core, const char* packed, void* again);
 // The same for arguments that are a tuple of tensors and floats alone: as with
 // the text "i3;tnt", of three. None if they are others. Watched: `more` is the
 // end of the text.
@@ -112,10 +121,11 @@ TJIT_API int tjit_py_add_to_steps(int count, const std::uint64_t* tensors,
 // The function has returned `count` tensors. kept[i]: somebody in Python holds
 // result i beside the caller. `text`: what else it returned. `form`: null if
 // the result is one tensor. `is_changed`: an argument is another one than
-// before. -1, with a Python error, under `strict`.
-TJIT_API int tjit_py_jit_end(void* call, int is_changed, int count,
-                             const std::uint64_t* tensors, const char* kept,
-                             const char* text, int text_size, void* form);
+// before. Returns None, or what begin() would return of a replay, which is to
+// be returned then. Null, with a Python error, under `strict`.
+TJIT_API void* tjit_py_jit_end(void* call, int is_changed, int count,
+                               const std::uint64_t* tensors, const char* kept,
+                               const char* text, int text_size, void* form);
 // The function threw, or its results are not wanted.
 TJIT_API void tjit_py_jit_abandon(void* call);
 

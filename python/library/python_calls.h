@@ -19,25 +19,6 @@ namespace tjit::python {
 
 extern TjitPython g_python;
 
-// What a function returned, without its tensors.
-struct Returned {
-  Returned(void* f, std::size_t n) : form(f), tensors(n) {
-    if (form != nullptr) g_python.add_reference(form);
-  }
-  // On a thread with or without the interpreter's lock.
-  ~Returned() {
-    if (form == nullptr) return;
-    const int state = g_python.ensure_lock();
-    g_python.drop_reference(form);
-    g_python.leave_lock(state);
-  }
-  Returned(const Returned&) = delete;
-  Returned& operator=(const Returned&) = delete;
-
-  void* const form;
-  const std::size_t tensors;
-};
-
 // While it lives, other threads may run Python.
 class WithoutLock {
  public:
@@ -48,6 +29,47 @@ class WithoutLock {
 
  private:
   void* const state_;
+};
+
+// While it lives, the thread has the interpreter's lock.
+class WithLock {
+ public:
+  WithLock() : state_(g_python.ensure_lock()) {}
+  ~WithLock() { g_python.leave_lock(state_); }
+  WithLock(const WithLock&) = delete;
+  WithLock& operator=(const WithLock&) = delete;
+
+ private:
+  const int state_;
+};
+
+// A reference to an object, or null. It ends on a thread with or without the
+// interpreter's lock.
+class Reference {
+ public:
+  explicit Reference(void* stolen) : object_(stolen) {}
+  ~Reference() {
+    if (object_ == nullptr) return;
+    const WithLock locked;
+    g_python.drop_reference(object_);
+  }
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  void* object() const { return object_; }
+
+ private:
+  void* const object_;
+};
+
+// What a function returned, without its tensors.
+struct Returned {
+  Returned(void* f, std::size_t n) : kept(f), form(f), tensors(n) {
+    if (form != nullptr) g_python.add_reference(form);
+  }
+
+  const Reference kept;
+  void* const form;
+  const std::size_t tensors;
 };
 
 using TensorPointer =

@@ -293,7 +293,8 @@ if _c is not None:
 # ------------------------------------------------------------------ functions
 
 
-def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
+def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False,
+        gradients=False):
     """A function that is replayed instead of being run. Also a decorator.
 
     The first call runs fn and records its ops, the second one runs it and
@@ -307,7 +308,9 @@ def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
     name: in reports. verify_every: every so many replays fn runs and is
     compared, and the 1st, 2nd, 4th and so on before; 0: never. follow: fn
     always runs, and is compared. strict: a reason not to replay is a
-    RuntimeError.
+    RuntimeError. gradients: results may ask for gradients; backward passes
+    through them are replayed as well (docs/jit.md). One of another kind than
+    before runs fn again, and is a RuntimeError where what fn takes has changed.
 
     The function has stats(), reset() and __wrapped__. As a method it has one
     state for each object. Raises TypeError if a call has an argument, or a
@@ -317,7 +320,8 @@ def jit(fn=None, *, name="", verify_every=256, follow=False, strict=False):
         _warn_inert()
 
     def wrap(function):
-        return _jit.make(function, name, verify_every, follow, strict)
+        return _jit.make(function, name, verify_every, follow, strict,
+                         gradients)
 
     return wrap if fn is None else wrap(fn)
 

@@ -127,6 +127,7 @@ def jit(
     verify_every: int = ...,
     follow: bool = ...,
     strict: bool = ...,
+    gradients: bool = ...,
 ) -> _Jit[_P, _R]: ...
 @overload
 def jit(
@@ -136,6 +137,7 @@ def jit(
     verify_every: int = ...,
     follow: bool = ...,
     strict: bool = ...,
+    gradients: bool = ...,
 ) -> Callable[[Callable[_P, _R]], _Jit[_P, _R]]: ...
 
 _Tensors = (

@@ -466,15 +466,17 @@ _OWN_REFERENCES = _references([object()], collections.Counter())[0]
 class _State:
     """What libtjit knows of one function."""
 
-    __slots__ = ("handle", "watched", "plain", "_delete")
+    __slots__ = ("handle", "watched", "gradients", "plain", "_delete")
 
     def __init__(self, options, watched):
-        name, verify_every, follow, strict = options
+        name, *others = options
         self._delete = _c.tjit_py_jit_delete
         self.handle = _p.tjit_py_jit_new(name.encode("utf-8", "replace"),
-                                         verify_every, follow, strict)
+                                         *others)
         self.watched = watched
-        self.plain = self.handle if watched is None else None
+        self.gradients = options[-1]
+        is_plain = watched is None and not self.gradients
+        self.plain = self.handle if is_plain else None
 
     def __del__(self):
         handle = getattr(self, "handle", None)
@@ -509,14 +511,17 @@ def _call(target, args, kwargs):
     if _p is None or _has_modes():
         return target.__wrapped__(*args, **kwargs)
     state, out, seen = target._state, None, []
-    if not kwargs and state.watched is not None:
+    if not kwargs and state.watched is not None and not state.gradients:
         more = state.watched.modes(target)
         out = _p.tjit_py_jit_begin_watched(state.handle, args, more, len(more))
     if out is None:
         packed = _pack(target, state, args, kwargs, seen)
         if seen and _optim.has_modes():
             return target.__wrapped__(*args, **kwargs)
-        out = _p.tjit_py_jit_begin(state.handle, packed)
+        again = None
+        if state.gradients and not seen:
+            again = functools.partial(_run_again, target, args, kwargs, packed)
+        out = _p.tjit_py_jit_begin(state.handle, packed, again)
     kind = type(out)
     if kind is _Capsule:
         return _run(target, state, out, args, kwargs, seen)
@@ -538,13 +543,31 @@ def _run(target, state, call, args, kwargs, seen=()):
         if before is not None:
             if not all([one.has_moved_on() for one in seen]):
                 _p.tjit_py_jit_refuse_state(call)
-            _end(target, call, box, args, kwargs, before)
+            out = _end(target, call, box, args, kwargs, before)
+            if out is not None:
+                box = [out[0](out) if type(out) is tuple else out]
     finally:
         _p.tjit_py_jit_abandon(call)
         if is_watched:
             for one in seen:
                 one.end()
     return box[0]
+
+
+def _run_again(target, args, kwargs, packed):
+    """Runs the function of a replayed call for the graph behind its results.
+
+    Returns the tensors in its result, or why there are none.
+    """
+    try:
+        if _pack(target, target._state, args, kwargs) != packed:
+            return (f"{target.__name__}() is called with other arguments, or "
+                    "another mode of a module, than before")
+        return tuple(_Result([target.__wrapped__(*args, **kwargs)]).tensors)
+    except _Unknown:
+        return f"{target.__name__}() returns another result than before"
+    except Exception as error:  # libtjit throws it on
+        return f"{target.__name__}() raises {type(error).__name__}: {error}"
 
 
 def _begin_optimizers(call, seen):
@@ -574,13 +597,15 @@ def _pack(target, state, args, kwargs, seen=None):
 
 
 def _end(target, call, box, args, kwargs, before):
-    """The function has returned what is in the box, and libtjit is told."""
+    """The function has returned what is in the box, and libtjit is told.
+
+    Returns None, or what a replay gives, which is to be returned instead."""
     try:
         result = _Result(box)
     except _Unknown:
         found = _find_unknown(box[0], "the result", _NO_RESULTS)
         if type(found[1]) is _optim.Step:  # it is one of the state again
-            return
+            return None
         raise _refusal_of_result(target, *found) from None
     try:
         is_changed = _pack(target, target._state, args, kwargs) != before
@@ -589,8 +614,9 @@ def _end(target, call, box, args, kwargs, before):
     tensors, form = result.tensors, result.form
     text = _text_of(result.key)
     addresses = (ctypes.c_uint64 * len(tensors))(*[t._cdata for t in tensors])
-    _p.tjit_py_jit_end(call, is_changed, len(tensors), addresses, result.kept(),
-                       text, len(text), None if form is None else id(form))
+    return _p.tjit_py_jit_end(
+        call, is_changed, len(tensors), addresses, result.kept(), text,
+        len(text), None if form is None else id(form))
 
 
 def _named_arguments(target, args, kwargs):
@@ -770,14 +796,14 @@ class Jit(_Callable):
     __slots__ = ("__dict__", "__weakref__", "_plain", "_made", "_options",
                  "_lock", "_states")
 
-    def __init__(self, function, name, verify_every, follow, strict):
+    def __init__(self, function, name, *options):
         functools.update_wrapper(  # an object has state of its own
             self, function,
             updated=("__dict__",) if inspect.isroutine(function) else ())
         if not hasattr(self, "__name__"):  # an object that is called
             self.__name__ = type(function).__name__
         name = name or getattr(function, "__qualname__", self.__name__)
-        self._options = name, verify_every, follow, strict
+        self._options = name, *options
         self._lock = threading.Lock()
         self._made = self._plain = None
         self._states = {}  # by id of an object: a weak reference and a state
@@ -843,7 +869,7 @@ class _Method(_Callable):
         return getattr(self._jit, name)
 
 
-def make(function, name, verify_every, follow, strict):
+def make(function, name, verify_every, follow, strict, gradients):
     """What tjit.jit() returns of a function."""
     if not callable(function) or isinstance(
             function, (staticmethod, classmethod)):
@@ -858,7 +884,8 @@ def make(function, name, verify_every, follow, strict):
             "such a function cannot be replayed: wrap the ops in between")
     for option, value, kind in (
             ("name", name, str), ("verify_every", verify_every, int),
-            ("follow", follow, bool), ("strict", strict, bool)):
+            ("follow", follow, bool), ("strict", strict, bool),
+            ("gradients", gradients, bool)):
         if type(value) is not kind:
             raise TypeError(
                 f"tjit.jit: {option} must be a {kind.__name__}, and is "
@@ -867,4 +894,4 @@ def make(function, name, verify_every, follow, strict):
         raise ValueError(
             f"tjit.jit: verify_every is {verify_every}; accepted are 0 (never) "
             "and above")
-    return Jit(function, name, verify_every, follow, strict)
+    return Jit(function, name, verify_every, follow, strict, gradients)

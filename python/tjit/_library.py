@@ -206,7 +206,8 @@ _FUNCTIONS = (
     "PyTuple_Size", "PyTuple_GetItem", "PyFloat_AsDouble",
     "PyBytes_FromStringAndSize", "PyObject_GenericGetDict",
     "PyDict_GetItemWithError",
-    "PyDict_Next", "PyUnicode_InternFromString", "PyErr_Clear")
+    "PyDict_Next", "PyUnicode_InternFromString", "PyErr_Clear",
+    "PyObject_CallObject", "PyUnicode_AsUTF8AndSize")
 _ERRORS = (RuntimeError, IndexError, ValueError, TypeError, NotImplementedError)
 
 
@@ -236,20 +237,20 @@ def declare_jit(library):
     functions = [wrap, *(getattr(ctypes.pythonapi, f) for f in _FUNCTIONS)]
     addresses = [*(ctypes.cast(f, ctypes.c_void_p).value for f in functions),
                  *map(id, _ERRORS),
-                 *map(id, (None, True, False, float, dict, torch.Tensor,
+                 *map(id, (None, True, False, float, tuple, dict, torch.Tensor,
                            torch.nn.Parameter)), *_places(torch)]
     held.tjit_py_jit_setup((ctypes.c_void_p * len(addresses))(*addresses))
     call = ctypes.py_object
     for name, result, arguments in (
             ("jit_new", ctypes.c_void_p,
-             [ctypes.c_char_p, ctypes.c_longlong, ctypes.c_int, ctypes.c_int]),
-            ("jit_begin", call, [ctypes.c_void_p, ctypes.c_char_p]),
+             [ctypes.c_char_p, ctypes.c_longlong, *[ctypes.c_int] * 3]),
+            ("jit_begin", call, [ctypes.c_void_p, ctypes.c_char_p, call]),
             ("jit_begin_plain", call, [ctypes.c_void_p, call]),
             ("jit_begin_watched", call,
              [ctypes.c_void_p, call, ctypes.c_char_p, ctypes.c_int]),
             ("modes_of_module", call, [call]),
             ("jit_wants", ctypes.c_int, [call]),
-            ("jit_end", ctypes.c_int,
+            ("jit_end", call,
              [call, ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64),
               ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p]),
             ("jit_allow_updates", ctypes.c_int,
