@@ -92,6 +92,8 @@ at::Tensor MakeAndArm(Maker* next, AnyArray values,
     runtime::ReaderScope reader;
     made = next(values, options);
   }
+  if (runtime::t_context.in_function) [[unlikely]]
+    runtime::ForgetFill(made);
   ArmAgain(made);
   return made;
 }
@@ -204,6 +206,17 @@ TJIT_INTERPOSED at::Tensor _ZN2at4_ops11resolve_neg4callERKNS_6TensorE(
     ReadyToRead(tensor);
   }
   return TJIT_NEXT(_ZN2at4_ops11resolve_neg4callERKNS_6TensorE)(tensor);
+}
+
+// at::Tensor at::_ops::lift_fresh::call(const Tensor&): what libtorch_python
+// calls last for torch.tensor(), which has filled it through a pointer.
+TJIT_INTERPOSED at::Tensor _ZN2at4_ops10lift_fresh4callERKNS_6TensorE(
+    const at::Tensor& tensor) {
+  if (runtime::IsExposed(ImplOf(tensor)) &&
+      LiesInTorchPython(__builtin_return_address(0))) {
+    runtime::ForgetFill(tensor);
+  }
+  return TJIT_NEXT(_ZN2at4_ops10lift_fresh4callERKNS_6TensorE)(tensor);
 }
 
 // AOTInductor's stable interface: int32_t f(AtenTensorHandle, const void**)

@@ -35,6 +35,14 @@ class Places {
       places_.push_back({place, 1, size, std::move(tensor)});
     }
   }
+  void Remove(const std::string& place, const std::string& tensor) {
+    const MutexLock lock(mutex_);
+    const auto it = std::find_if(
+        places_.begin(), places_.end(), [&](const ExplainedExposure& e) {
+          return e.place == place && e.tensor == tensor;
+        });
+    if (it != places_.end() && --it->times == 0) places_.erase(it);
+  }
   std::vector<ExplainedExposure> Sorted() {
     std::vector<ExplainedExposure> places;
     {
@@ -52,18 +60,28 @@ class Places {
   std::vector<ExplainedExposure> places_ ABSL_GUARDED_BY(mutex_);
 };
 
+std::atomic<int> g_looked_at{0};
+
 }  // namespace
 
 void RecordExposure(const c10::StorageImpl* storage, std::uint64_t bytes) {
-  static std::atomic<int> looked_at{0};
-  if (looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
-      looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
+  if (g_looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
+      g_looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
     return;
   }
   try {
     Places::Get().Add(PlaceOfCall(), TensorNameOf(storage), bytes);
   } catch (const std::exception&) {
     // No memory: the report has a line less.
+  }
+}
+
+void ForgetExposure(const c10::StorageImpl* storage) {
+  if (g_looked_at.load(std::memory_order_relaxed) > kLookedAt) return;
+  try {
+    Places::Get().Remove(PlaceOfCall(), TensorNameOf(storage));
+  } catch (const std::exception&) {
+    // No memory: the report has a line more.
   }
 }
 

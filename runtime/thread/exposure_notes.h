@@ -20,6 +20,9 @@ namespace tjit::runtime {
 // exposed before. REQUIRES: no lock is held.
 void RecordExposure(const c10::StorageImpl* storage, std::uint64_t bytes);
 
+// It has let go of the pointer, in the call in which it took it.
+void ForgetExposure(const c10::StorageImpl* storage);
+
 // What was noted, the most frequent place first.
 std::vector<ExplainedExposure> RecordedExposures();
 

@@ -127,8 +127,9 @@ void FlushAllBeforeChange() {
 
 void MaterializeHook(c10::StorageImpl* storage) {
   if (t_context.inside != 0) return;
-  if (t_context.in_function) [[unlikely]]
-    RecordHostRead();
+  if (t_context.in_function) [[unlikely]] {
+    t_context.state->open_function()->TakePointer(storage);
+  }
   Block* block = BlockOf(storage);
   if (block == nullptr) return;
   if (InParallelRegion() &&
@@ -150,6 +151,26 @@ void MaterializeHook(c10::StorageImpl* storage) {
     }
   }
   if (t_context.state != nullptr) t_context.state->CountHook(exposes);
+}
+
+bool IsExposed(const c10::TensorImpl* tensor) {
+  const c10::StorageImpl* const storage =
+      tensor == nullptr ? nullptr : StorageOf(tensor);
+  const Block* const block = storage == nullptr ? nullptr : BlockOf(storage);
+  return block != nullptr && block->exposed.load(std::memory_order_relaxed);
+}
+
+void ForgetFill(const at::TensorBase& tensor) {
+  if (tensor.use_count() != 1 || tensor.storage().use_count() != 1) return;
+  c10::StorageImpl* const storage = StorageOf(tensor.unsafeGetTensorImpl());
+  if (t_context.in_function) [[unlikely]] {
+    t_context.state->open_function()->LetGoOf(storage);
+  }
+  Block* const block = BlockOf(storage);
+  if (block == nullptr || !block->exposed.exchange(false)) return;
+  ArmStorage(storage, block);
+  ForgetExposure(storage);
+  if (t_context.state != nullptr) t_context.state->UncountExposure();
 }
 
 bool FaultIn(Block* block) {

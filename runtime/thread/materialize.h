@@ -6,6 +6,7 @@
 // tests/acceptance/pending_reads.py
 #pragma once
 
+#include <ATen/core/TensorBase.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
@@ -30,6 +31,12 @@ void MaterializeForWrite(const c10::TensorImpl* tensor, FlushReason reason);
 // t_context.in_function.
 void RecordHostRead();
 void RecordForeignKernel();
+
+// False for null, and where there is no block.
+bool IsExposed(const c10::TensorImpl* tensor);
+// Who has made `tensor`, which has a storage, lets go of the pointer that it
+// was filled through. Does nothing where somebody else has it.
+void ForgetFill(const at::TensorBase& tensor);
 
 // Runs the pending ops of this thread / of all threads.
 void FlushThisThread(FlushReason reason);

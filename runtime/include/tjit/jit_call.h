@@ -5,8 +5,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
 #include <c10/util/ArrayRef.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/intrusive_ptr.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -80,6 +82,9 @@ struct JitCallGraph {
   // are no tensors of the program's.
   bool only_replays = false;
   std::size_t own_begin = 0, own_end = 0;
+  // What the call before it has made of numbers, and its graph keeps.
+  const std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>* numbers =
+      nullptr;
 };
 // `run`: runs the function as in this call, and returns its results in order.
 TJIT_API void KeepRun(JitNode* node,

@@ -62,6 +62,12 @@ bool IsRandom(const FunctionDraw& draw) {
   return draw.call->entry->op_class == OpClass::kRandom;
 }
 
+bool SameState(const at::Generator& a, const at::Generator& b) {
+  const at::Tensor x = a.get_state(), y = b.get_state();
+  return x.nbytes() == y.nbytes() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
 }  // namespace
 
 bool MayDraw(const CallFrame& frame) {
@@ -137,11 +143,7 @@ bool AccountsForGenerator(const FunctionSession& session) {
   for (const FunctionDraw& draw : session.draws) {
     if (IsRandom(draw)) Draw(draw, tensors[draw.tensor], session.generator);
   }
-  const at::Tensor expected = session.generator.get_state(),
-                   actual = CopyOfGenerator().get_state();
-  return expected.nbytes() == actual.nbytes() &&
-         std::memcmp(expected.const_data_ptr(), actual.const_data_ptr(),
-                     expected.nbytes()) == 0;
+  return SameState(session.generator, CopyOfGenerator());
 }
 
 bool IsFixed(const FunctionSession& session, std::uint32_t d) {
@@ -200,6 +202,25 @@ void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors) {
   for (const FunctionDraw& draw : record.draws) {
     if (IsRandom(draw)) Draw(draw, tensors[draw.tensor], at::Generator());
   }
+}
+
+void PutBack(const GeneratorMoves& moves) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  if (SameState(generator, moves.after)) {
+    generator.set_state(moves.before.get_state());
+  }
+}
+
+DrawScope::DrawScope(const FunctionPlan& plan, const at::Tensor* tensors,
+                     GeneratorMoves* moves)
+    : moves_(*moves) {
+  const bool is_needed =
+      (plan.gradients != nullptr || !plan.record->reads.empty()) &&
+      DrawsRandom(*plan.record);
+  if (is_needed) moves_.before = CopyOfGenerator();
+  DrawRandom(*plan.record, tensors);
+  if (is_needed) moves_.after = CopyOfGenerator();
 }
 
 }  // namespace tjit::runtime

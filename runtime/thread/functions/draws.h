@@ -53,4 +53,25 @@ void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors);
 // True if there are any.
 bool DrawsRandom(const FunctionRecord& record);
 
+// Puts the generator back, unless somebody else has drawn since.
+void PutBack(const GeneratorMoves& moves);
+
+// Draws for a replay. What it has drawn is drawn again, by the function, unless
+// Keep() is called.
+class DrawScope {
+ public:
+  DrawScope(const FunctionPlan& plan, const at::Tensor* tensors,
+            GeneratorMoves* moves);
+  ~DrawScope() {
+    if (moves_.before.defined() && !is_kept_) PutBack(moves_);
+  }
+  DrawScope(const DrawScope&) = delete;
+  DrawScope& operator=(const DrawScope&) = delete;
+  void Keep() { is_kept_ = true; }
+
+ private:
+  GeneratorMoves& moves_;
+  bool is_kept_ = false;
+};
+
 }  // namespace tjit::runtime

@@ -77,6 +77,8 @@ class FunctionCalls : public TraceCursor {
   void CountThrow();
   // A mutable pointer into `block` was handed out.
   void CountHook(bool exposed);
+  // It was let go of.
+  void UncountExposure() { counters_.blocks_exposed.Add(-1); }
   // A backward pass begins: without libtorch's engine, or why with it.
   void CountBackward(std::optional<BackwardReason> left);
   // Random numbers were drawn by own code.

@@ -15,6 +15,7 @@
 
 #include "recorder/op_record.h"
 #include "recorder/tensor_meta.h"
+#include "runtime/call/trace_run.h"
 #include "runtime/memory/birth_watch.h"
 #include "runtime/memory/block.h"
 #include "runtime/thread/functions/function_plan.h"
@@ -59,6 +60,8 @@ struct FunctionSession {
   std::shared_ptr<TraceStore> store;
   BirthWatch births;
   std::vector<Inside> inside;
+  // The last of them, through whose pointer the host fills it just now.
+  const c10::StorageImpl* filled = nullptr;
   std::vector<External> externals;
   std::vector<FunctionIndex> indices;
   std::vector<Drawn> drawn;
@@ -71,8 +74,9 @@ struct FunctionSession {
   std::vector<CapturedStorage> part_captured;
   std::size_t externals_before = 0;  // the op that is recorded just now
   bool is_part_open = false;         // its kernel runs
-  // Of a following one that reads: the storages that steps have made, by slot,
-  // and the bytes of constants whose steps have run.
+  // Of a following one that reads, or keeps a graph: the storages that steps
+  // have made, or that hold constants, by slot. And the bytes of constants
+  // whose steps have run.
   std::vector<std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>>> born;
   std::vector<std::pair<std::size_t, std::string>> constants;
   std::vector<std::uint32_t> across;  // slots that lived when it read
@@ -97,6 +101,9 @@ struct FunctionSession {
   bool is_backward = false;
   // Arguments that the caller has made: no tensor from outside is one of them.
   std::size_t own_begin = 0, own_end = 0;
+  // Storages that hold numbers which that one found by itself; null: none do.
+  const std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>>* numbers =
+      nullptr;
   // Of each result: somebody else holds it when the function has returned.
   std::vector<bool> is_kept;
   Refusal why = Refusal::kNone;
@@ -113,6 +120,14 @@ struct FunctionSession {
       if (s == slot) return &bytes;
     }
     return nullptr;
+  }
+  // A pointer to `storage` was taken. That of a number that was just made may
+  // be let go of before anything else happens, as in torch.tensor(0.5).
+  void TakePointer(const c10::StorageImpl* storage);
+  void LetGoOf(const c10::StorageImpl* storage);
+  // Something else happens.
+  void CheckPointer() {
+    if (filled != nullptr) Fail(Refusal::kHostRead);
   }
   // The function reads this number.
   void AddRef(const double* number);
@@ -133,8 +148,11 @@ inline std::uint32_t VersionOf(const at::Tensor& tensor) {
 // Which of the arguments is over this storage.
 std::optional<std::uint32_t> ArgumentOver(
     const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage);
-// True if steps use slot `s` as a number that libtorch has made a tensor of.
-bool IsWrappedNumber(const FunctionRecord& record, std::size_t s);
+// True if slot `s`, which a call has bound so, holds a number that libtorch has
+// made a tensor of for this call, or for the one of which it is the backward
+// pass. `may_live`: a graph may have that tensor still.
+bool HoldsNumber(const FunctionSession& session, std::size_t s,
+                 const SlotBinding& bound, bool may_live);
 // The storage of a tensor of the program.
 CapturedStorage CapturedOf(const c10::TensorImpl* impl);
 

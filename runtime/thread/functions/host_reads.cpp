@@ -236,8 +236,7 @@ void FunctionCalls::KeepConstants() {
         session.ConstantOf(s) != nullptr) {
       continue;
     }
-    if (!bound.copied && !IsWrappedNumber(record, s) &&
-        (!bound.held || !session.births.Saw(bound.block))) {
+    if (!bound.copied && !HoldsNumber(session, s, bound, session.keeps_graph)) {
       return session.Fail(Refusal::kHostData);
     }
     session.constants.emplace_back(
@@ -248,14 +247,26 @@ void FunctionCalls::KeepConstants() {
 
 void FunctionCalls::NoteBorn(const CallFrame& frame, const TraceNode& node) {
   std::uint32_t i = 0;
+  const auto note = [&](std::int32_t slot, const c10::TensorImpl* impl) {
+    const auto s = static_cast<std::size_t>(slot);
+    auto& born = function_->born;
+    if (born.size() <= s) born.resize(s + 1);
+    born[s].emplace(impl->storage().getWeakStorageImpl());
+  };
   for (const ResultRecord& result : node.step.results) {
     if (result.kind == ResultRecord::Kind::kAlias) continue;
     const c10::TensorImpl* const impl = frame.results[i++];
     if (result.kind != ResultRecord::Kind::kFresh || impl == nullptr) continue;
-    const auto s = static_cast<std::size_t>(result.slot);
-    auto& born = function_->born;
-    if (born.size() <= s) born.resize(s + 1);
-    born[s].emplace(impl->storage().getWeakStorageImpl());
+    note(result.slot, impl);
+  }
+  if (!function_->keeps_graph) return;
+  for (std::size_t a = 0; a < node.step.args.size(); ++a) {
+    const std::int32_t slot = node.step.args[a].slot;
+    if (slot == kNoSlot || frame.tensors[a].impl == nullptr) continue;
+    const auto s = static_cast<std::size_t>(slot);
+    if (function_->follows->slots[s].kind == FunctionSlot::Kind::kConstant) {
+      note(slot, frame.tensors[a].impl);
+    }
   }
 }
 

@@ -343,6 +343,7 @@ void JitCall::Observe(ThreadState* state, Found found, std::uint32_t context,
                      c10::GradMode::is_enabled();
   seen.own_begin = graph_.own_begin;
   seen.own_end = graph_.own_end;
+  seen.numbers = graph_.numbers;
   session->first_node = at::sequence_number::peek();
   state->OpenFunction(&seen);
   session_ = session.release();

@@ -348,6 +348,7 @@ bool JitNode::RunByPlan(const variable_list& gradients, variable_list* flows) {
   add(gradients);
   for (const double n : values_.numbers) call.Number(n);
   call.graph().only_replays = graph_.empty();
+  call.graph().numbers = &waiting_.numbers;
   if (call.Begin()) {
     CheckVersions(call.graph().replayed);
     is_served_ = true;
@@ -482,6 +483,9 @@ void JitNode::release_variables() {
   const std::size_t results = waiting_.plan ? waiting_.plan->of_results : 0;
   for (std::size_t l = results; l < values_.living.size(); ++l) {
     is_all_gone = is_all_gone && values_.living[l].storage().use_count() == 1;
+  }
+  for (const auto& number : waiting_.numbers) {
+    is_all_gone = is_all_gone && number.use_count() == 0;
   }
   if (waiting_.plan != nullptr) Decide(is_all_gone);
   values_ = {};
@@ -681,6 +685,13 @@ bool GraphCalls::Keep(JitSession* session, std::unique_ptr<FunctionPlan> plan) {
     if (!result.is_made() || result.same_as >= 0) continue;
     const at::Tensor& tensor = call_.results_[i];
     waiting.made.push_back({tensor, tensor.storage().use_count()});
+  }
+  for (std::size_t s = 0; s < seen.born.size(); ++s) {
+    const bool is_number =
+        plan->record->slots[s].kind == runtime::FunctionSlot::Kind::kConstant;
+    if (is_number && seen.born[s] && seen.born[s]->use_count() != 0) {
+      waiting.numbers.push_back(*seen.born[s]);
+    }
   }
   std::vector<at::Tensor> living = LivingOf(*plan, seen, call_.results_);
   if (living.size() != plan->gradients->living.size()) {

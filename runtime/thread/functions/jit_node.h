@@ -108,6 +108,8 @@ struct WaitingPlan {
     std::size_t owners = 0;
   };
   std::vector<Made> made;
+  // What it has made of numbers, and the graph keeps.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> numbers;
 };
 
 class JitNode : public torch::autograd::Node {

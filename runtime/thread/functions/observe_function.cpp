@@ -89,13 +89,24 @@ bool IsStorageOf(const at::Tensor& tensor, const c10::StorageImpl* storage) {
   return tensor.defined() && StorageOf(tensor.unsafeGetTensorImpl()) == storage;
 }
 
+// True if the call whose backward pass this is has made a number of it.
+bool IsNumberOf(const FunctionSession& session, const Block* block) {
+  return session.numbers != nullptr &&
+         std::any_of(session.numbers->begin(), session.numbers->end(),
+                     [block](const auto& number) {
+                       return number.use_count() != 0 &&
+                              BlockOf(number._unsafe_get_target()) == block;
+                     });
+}
+
 // The number that libtorch has made a tensor of, in this call; empty: it is
 // none.
 std::string BytesOfNumber(const FunctionSession& session,
                           const c10::TensorImpl* impl) {
   const c10::StorageImpl* const storage = StorageOf(impl);
   if (storage->nbytes() > kMaxConstantBytes ||
-      (!impl->is_wrapped_number() && !session.births.Saw(BlockOf(storage)))) {
+      (!impl->is_wrapped_number() && !session.births.Saw(BlockOf(storage)) &&
+       !IsNumberOf(session, BlockOf(storage)))) {
     return {};
   }
   return {static_cast<const char*>(storage->data()), storage->nbytes()};
@@ -111,8 +122,11 @@ std::optional<std::uint32_t> ArgumentOver(
   return std::nullopt;
 }
 
-bool IsWrappedNumber(const FunctionRecord& record, std::size_t s) {
-  for (const TraceNode* node : record.nodes) {
+bool HoldsNumber(const FunctionSession& session, std::size_t s,
+                 const SlotBinding& bound, bool may_live) {
+  if (session.births.Saw(bound.block) && (bound.held || may_live)) return true;
+  if (IsNumberOf(session, bound.block)) return true;
+  for (const TraceNode* node : session.follows->nodes) {
     for (const ArgRecord& arg : node->step.args) {
       if (arg.slot == static_cast<std::int32_t>(s)) {
         return arg.geometry.wrapped_number;
@@ -145,6 +159,24 @@ void RecordExternal(FunctionSession* session, std::int32_t slot,
   }
   session->externals.push_back(
       {slot, std::move(captured), BytesOfNumber(*session, impl)});
+}
+
+void FunctionSession::TakePointer(const c10::StorageImpl* storage) {
+  const bool is_new_number =
+      !inside.empty() &&
+      inside.back().storage._unsafe_get_target() == storage &&
+      births.Saw(BlockOf(storage));
+  if (!is_new_number || (filled != nullptr && filled != storage)) {
+    return Fail(Refusal::kHostRead);
+  }
+  filled = storage;
+}
+
+// It is no tensor that steps fill, but a number.
+void FunctionSession::LetGoOf(const c10::StorageImpl* storage) {
+  if (filled != storage || has_failed()) return;
+  filled = nullptr;
+  inside.pop_back();
 }
 
 void FunctionSession::AddRef(const double* number) {
@@ -252,6 +284,7 @@ void FunctionCalls::CloseFunction() {
 Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
   FunctionSession& session = *function_;
   const bool is_draw = MayDraw(frame);
+  session.CheckPointer();
   if (store_ != session.store) session.Fail(Refusal::kInterrupted);
   if (!session.has_failed() && IsHostRead(frame)) {
     TakeRead(frame);
@@ -343,6 +376,7 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
 }
 
 void FunctionCalls::RecordInside(const ResultList& results) {
+  function_->CheckPointer();
   for (const c10::TensorImpl* impl : results.items()) {
     if (impl == nullptr || !IsPlain(impl)) continue;
     const c10::StorageImpl* const storage = StorageOf(impl);
@@ -449,7 +483,7 @@ class SlotSources {
     }
     // A graph may keep a number that an op took: each call makes another one.
     const bool is_number = (session_.keeps_graph || session_.is_backward) &&
-                           used.geometry.wrapped_number;
+                           !external.bytes.empty();
     if (used.storage.use_count() != 0 && !is_number) {
       slot->kind = FunctionSlot::Kind::kCaptured;
       // Each tensor over it is asked at a replay; the first stands for all.
@@ -575,7 +609,8 @@ void LookAtReads(const std::vector<const StepRecord*>& steps,
     draws |= !IsFixed(*session, d);
   }
   for (const FunctionRead& read : session->reads) {
-    const bool is_late = draws || first_write < read.step;
+    // What was drawn before a check that fails is drawn again.
+    const bool is_late = (draws && !read.is_check) || first_write < read.step;
     if (read.part >= 0) {
       const FunctionPart& part =
           session->parts[static_cast<std::size_t>(read.part)];
@@ -638,6 +673,7 @@ void LookAtRecord(const std::vector<const StepRecord*>& steps,
 
 std::unique_ptr<FunctionRecord> FunctionCalls::EndRecording() {
   FunctionSession& session = *function_;
+  session.CheckPointer();
   if (!session.has_failed() && capture_.size() == 0) {
     session.Fail(Refusal::kEmpty);
   }

@@ -96,20 +96,15 @@ class PlanBuilder {
       case Kind::kBorn:
       case Kind::kInside:
         if (has_run) {
-          if (LivesAtRead(session_, s, bound.block) && !IsResult(s)) {
-            session_.Fail(Refusal::kEscapes);
-          }
+          if (LivesAtRead(session_, s, bound.block)) FindOwner(s);
           return;
         }
         if (slot.kind == Kind::kInside && bound.block != nullptr &&
             !IsInside(bound.block)) {
           return session_.Fail(Refusal::kCapturedChanged);
         }
-        if (bound.block == nullptr || bound.held || IsResult(s)) return;
-        if (plan_->gradients == nullptr) {
-          return session_.Fail(Refusal::kEscapes);
-        }
-        return AddLiving(static_cast<std::uint32_t>(s));
+        if (bound.block != nullptr && !bound.held) FindOwner(s);
+        return;
       case Kind::kDrawn: {
         if (has_run && bound.block == nullptr) return;
         const std::uint32_t inside = session_.drawn[slot.index].inside;
@@ -145,16 +140,25 @@ class PlanBuilder {
           return;
         }
         // A number, and not a tensor that was there before or is behind.
-        if (!bound.copied && !IsWrappedNumber(record_, s) &&
-            (!bound.held || !session_.births.Saw(bound.block))) {
+        if (!bound.copied &&
+            !HoldsNumber(session_, s, bound, plan_->gradients != nullptr)) {
           session_.Fail(Refusal::kHostData);
         }
         return;
     }
   }
 
+  // What is in slot `s` lives when the function has returned: as a result, in a
+  // graph, or nobody knows where.
+  void FindOwner(std::size_t s) {
+    if (IsResult(s)) return;
+    if (plan_->gradients == nullptr) return session_.Fail(Refusal::kEscapes);
+    AddLiving(static_cast<std::uint32_t>(s));
+  }
+
   // What lives at a host read has memory then.
   void AddAcrossReads() {
+    living_ = static_cast<std::uint32_t>(plan_->fresh.size());
     if (session_.has_failed()) return;
     for (const std::uint32_t s : session_.across) {
       if (!IsResult(s)) AddLiving(s);
@@ -184,7 +188,7 @@ class PlanBuilder {
     if (plan_->gradients == nullptr || session_.has_failed()) return;
     std::vector<std::uint32_t>& living = plan_->gradients->living;
     const auto fresh = static_cast<std::uint32_t>(plan_->fresh.size());
-    for (std::uint32_t f = 0; f < fresh; ++f) living.push_back(f);
+    for (std::uint32_t f = 0; f < living_; ++f) living.push_back(f);
     for (std::uint32_t d = 0; d < session_.drawn.size(); ++d) {
       const auto& storage = session_.inside[session_.drawn[d].inside].storage;
       if (storage.use_count() != 0) living.push_back(fresh + d);
@@ -307,9 +311,15 @@ class PlanBuilder {
   // them.
   void LookAtGraph() {
     if (session_.has_failed()) return;
-    if (!record_.reads.empty() || !session_.leaves.empty()) {
-      return session_.Fail(Refusal::kGradients);
+    for (const FunctionRead& read : record_.reads) {
+      if (read.part >= 0) {
+        const auto part = static_cast<std::size_t>(read.part);
+        session_.Fail(Refusal::kAtCall, record_.parts[part].call->entry->id);
+      } else if (!read.is_check) {
+        session_.Fail(Refusal::kHostRead);
+      }
     }
+    if (!session_.leaves.empty()) session_.Fail(Refusal::kGradients);
     for (FunctionResult& result : plan_->results) {
       if (result.same_as >= 0) continue;
       for (const FunctionResult& other : plan_->results) {
@@ -698,6 +708,7 @@ class PlanBuilder {
   const Run& run_;
   const std::vector<at::Tensor>& results_;
   std::unique_ptr<FunctionPlan> plan_;
+  std::uint32_t living_ = 0;  // how many of `fresh` live at the end
 };
 
 // What became of the gradients of the leaves; new ones are appended to
@@ -745,6 +756,7 @@ bool FindGradients(const FunctionSession& session,
 std::unique_ptr<FunctionPlan> FunctionCalls::EndFollowing(
     const std::vector<at::Tensor>& results) {
   FunctionSession& session = *function_;
+  session.CheckPointer();
   if (session.has_failed()) return nullptr;
   if (cursor_ != session.follows->nodes.back() || store_ != session.store) {
     session.Fail(Refusal::kNotSame);

@@ -277,13 +277,8 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   }
   KeepNumbers(plan, inputs.numbers);
   run_.pending.reserve(plan.record->nodes.size());
-  // Where it draws random numbers nothing fails behind this: none is drawn
-  // twice.
-  const bool keeps_moves =
-      plan.gradients != nullptr && DrawsRandom(*plan.record);
-  if (keeps_moves) replay->moves.before = CopyOfGenerator();
-  DrawRandom(*plan.record, drawn);
-  if (keeps_moves) replay->moves.after = CopyOfGenerator();
+  // Behind this an index that is computed may be one on which the op throws.
+  DrawScope draws(plan, drawn, &replay->moves);
   BindDrawn(plan, drawn, 0);
   std::size_t first = 0;
   if (!plan.record->reads.empty()) [[unlikely]] {
@@ -293,6 +288,7 @@ FunctionCalls::Bound FunctionCalls::DeferFunction(
   }
   const std::size_t end = replay->plan->record->nodes.size();
   if (first != end) AppendSteps(*replay->plan, first, end);
+  draws.Keep();
   return Bound::kYes;
 }
 

@@ -55,6 +55,41 @@ TEST_F(JitTest, DrawsOfAllKinds) {
   EXPECT_EQ(fast.stats().not_same, 0);
 }
 
+// Indices that are drawn, or computed beside draws, are looked at by a replay.
+TEST_F(JitTest, IndicesBesideDraws) {
+  const at::Tensor table = at::rand({8, 3});
+  const auto f = [&](const at::Tensor& x) {
+    const at::Tensor drawn = table.index_select(0, at::randint(8, {5}));
+    const at::Tensor kept = at::dropout(x, 0.25, /*train=*/true);
+    const at::Tensor indices = (x * 8).to(at::kLong);
+    return Tensors{drawn * 2, at::embedding(table, indices), kept + 1};
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 40; ++i) ExpectSameDraws(fast, f, at::rand({8}));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  // One that is out of range: the error of eager, behind what eager has drawn.
+  const std::int64_t replays = fast.stats().replays;
+  const at::Tensor wrong = at::rand({8}) + 1;
+  const at::Tensor before = GeneratorState();
+  const auto error_of = [&](auto& function) {
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    generator.set_state(before);
+    try {
+      function(wrong);
+    } catch (const c10::Error& e) {
+      return std::string(e.what_without_backtrace());
+    }
+    return std::string();
+  };
+  const std::string error = error_of(fast);
+  const at::Tensor after = GeneratorState();
+  EXPECT_EQ(error, error_of(f));
+  EXPECT_NE(error, "");
+  EXPECT_TRUE(SameBits(after, GeneratorState()));
+  for (int i = 0; i < 4; ++i) ExpectSameDraws(fast, f, at::rand({8}));
+  EXPECT_GE(fast.stats().replays, replays + 3) << fast.stats().why;
+}
+
 // The numbers of a loop that is seeded once.
 TEST_F(JitTest, TheStreamGoesOn) {
   const auto f = [](const at::Tensor& x) {

@@ -301,6 +301,70 @@ TEST_F(JitGraphTest, NumbersThatOthersDrewAreNoticed) {
   EXPECT_TRUE(SameBits(GeneratorState(), before));
 }
 
+// Tensors that are made of numbers inside, and that the graph keeps.
+TEST_F(JitGraphTest, NumbersThatTheGraphKeeps) {
+  const at::Tensor w = Leaf({4, 4});
+  const auto compare = [&](const auto& f, bool varies) {
+    auto fast = jit(f, WithGradients());
+    for (int i = 0; i < 24; ++i) {
+      const at::Tensor x = at::randn({4, 4});
+      const auto gradient = [&](const auto& function) {
+        const at::Tensor y = function(x, varies ? 0.5 + i : 0.5);
+        y.sum().backward();
+        return Tensors{y.detach(), std::exchange(w.mutable_grad(), {})};
+      };
+      const auto call = [&](const at::Tensor& t, double a) {
+        return fast(t, a);
+      };
+      ExpectAllSame(gradient(call), gradient(f));
+    }
+    EXPECT_GE(fast.stats().replays, 10) << fast.stats().why;
+  };
+  compare([&](const at::Tensor& x,
+              double) { return (x * w) * at::scalar_tensor(0.75); },
+          false);
+  compare([&](const at::Tensor& x,
+              double) { return (x * w) / at::tensor({0.5F, 1.F, 2.F, 3.F}); },
+          false);
+  compare(
+      [&](const at::Tensor& x, double a) {
+        return (x * w) * at::scalar_tensor(a) + at::scalar_tensor(1);
+      },
+      true);
+}
+
+// One that the function keeps is no number.
+TEST_F(JitGraphTest, NumbersThatTheFunctionKeeps) {
+  const at::Tensor w = Leaf({4, 4});
+  at::Tensor kept;
+  const auto f = [&](const at::Tensor& x) {
+    kept = at::scalar_tensor(0.75);
+    return (x * w) * kept;
+  };
+  auto fast = jit(f, WithGradients());
+  for (int i = 0; i < 12; ++i) fast(at::randn({4, 4})).sum().backward();
+  EXPECT_EQ(fast.stats().replays, 0);
+  EXPECT_NE(fast.stats().why, "");
+}
+
+// Steps run up to an index that is computed, and are looked at there.
+TEST_F(JitGraphTest, IndicesThatAreComputed) {
+  const Tensors leaves = {Leaf({4, 6}), Leaf({6, 3})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor scores = at::mm(x, p[0]);
+    const at::Tensor rows = at::embedding(p[1], scores.argmax(1));
+    return rows.tanh() * scores.exp().gather(1, scores.argmin(1, true));
+  };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(
+                    [&](const at::Tensor& x) { return forward(copies, x); },
+                    copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
 TEST_F(JitGraphTest, ANumberIsOneOfTheBackwardPassAsWell) {
   const at::Tensor w = Leaf({4, 4});
   const auto f = [&](const at::Tensor& x, double a) {
