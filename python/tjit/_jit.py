@@ -80,6 +80,11 @@ class _Holder:
         for child in cls.children(value):
             _look(child, key, leaves)
 
+    @staticmethod
+    def times(value):
+        """How often the value holds each of its children."""
+        return itertools.repeat(1)
+
 
 class _List(_Holder):
     """Lists and plain tuples."""
@@ -177,6 +182,23 @@ class _Dataclass(_Holder):
         return make
 
 
+class _Output(_Dict):
+    """Dataclasses that are dicts of their fields, as models of transformers
+    return."""
+
+    @staticmethod
+    def times(value):
+        fields = getattr(value, "__dict__", {})
+        return [1 + (fields.get(name) is child)
+                for name, child in value.items()]
+
+    @staticmethod
+    def form(value, forms):
+        make, named = type(value), list(zip(value, forms))
+        return lambda made: make(
+            **{name: form(made) for name, form in named})
+
+
 class _Module:
     """The same object, and the same mode of it and of all modules in it."""
 
@@ -263,6 +285,9 @@ def _find_kind(kind):
     if issubclass(kind, tuple) and (hasattr(kind, "_fields") or
                                     hasattr(kind, "n_sequence_fields")):
         return _NamedTuple
+    if dataclasses.is_dataclass(kind) and issubclass(
+            kind, collections.OrderedDict):
+        return _Output
     if dataclasses.is_dataclass(kind) and not issubclass(
             kind, (dict, list, tuple, Tensor, str, int, float)):
         return _Dataclass
@@ -291,7 +316,7 @@ def _find_unknown(value, path, refused):
         return path, value
     if not issubclass(kind, _Holder):
         return None
-    if kind is _Dict:
+    if issubclass(kind, _Dict):
         for name in value:
             if _kind_of(name) is not _Value:
                 return f"{path}, in its keys", name
@@ -402,14 +427,14 @@ class _Result:
         self._visited = set()
         # How often what is returned holds an object.
         self._holds = collections.Counter()
-        form = self._visit(box[0], True)
+        form = self._visit(box[0], 1)
         # Null in C: the result is the tensor.
         self.form = None if type(box[0]) is Tensor else form
 
-    def _visit(self, value, is_held):
-        """The form of a value, which a holder has that is met for the first
-        time, or again."""
-        self._holds[id(value)] += is_held
+    def _visit(self, value, holds):
+        """The form of a value, which a holder that is met for the first time
+        holds so often; 0: it is met again."""
+        self._holds[id(value)] += holds
         kind = type(value)
         if kind is Tensor or kind is Parameter:
             self.key.append(_TENSOR if kind is Tensor else _PARAMETER)
@@ -428,7 +453,8 @@ class _Result:
         self._visited.add(id(value))
         first = len(self.tensors)
         kind.begin(value, self.key)
-        forms = [self._visit(child, is_new) for child in kind.children(value)]
+        forms = [self._visit(child, is_new * times) for child, times
+                 in zip(kind.children(value), kind.times(value))]
         self._holders.append(value)
         self._spans.append((first, len(self.tensors)))
         return kind.form(value, forms)

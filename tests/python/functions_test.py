@@ -145,6 +145,26 @@ both(lambda p: (p * 2).detach(), [(torch.nn.Parameter(torch.randn(3)),)
                                   for _ in range(12)], 6)
 """
 
+CONSTANTS = """
+# Tensors that are made of numbers inside.
+both(lambda x: torch.where(x > 0, x, torch.tensor(0.5)), some(16, 3, 4), 8)
+both(lambda x: x + torch.tensor([1.0, 2.0, 3.0, 4.0]), some(16, 3, 4), 8)
+both(lambda x: torch.distributions.Normal(x, 1.5).log_prob(x * 2),
+     some(16, 3, 4), 8)
+both(lambda x, a: x * torch.tensor(a) + torch.tensor(2, dtype=torch.int64),
+     [(x, 0.5 + i) for i, (x,) in enumerate(some(24, 3, 4))], 12)
+both(lambda x: (torch.tensor(2.0).mul_(3) * x, torch.tensor(True)),
+     some(16, 3, 4), 8)
+# Each time another one: it is a number that the function finds by itself.
+counts = iter(range(100))
+def count(x):
+    return x * torch.tensor(float(next(counts)))
+fast = tjit.jit(count)
+for i, (x,) in enumerate(some(12, 3)):
+    assert bits(fast(x)) == bits(x * float(i))
+assert fast.stats()['replays'] == 0, fast.stats()
+"""
+
 RESULTS = """
 @dataclasses.dataclass
 class Out:
@@ -244,9 +264,6 @@ class Net(torch.nn.Module):
         super().__init__()
         self.first = torch.nn.Linear(6, 5)
         self.norm = torch.nn.BatchNorm1d(5)
-        # One of torch.tensor(), which has handed its memory out, is updated at
-        # the call where tjit was on.
-        self.norm.num_batches_tracked = torch.zeros((), dtype=torch.int64)
         self.drop = torch.nn.Dropout(0.5)
         self.none = None
     def forward(self, x):
@@ -482,7 +499,11 @@ def branches(x):
 def prints(x):
     return x, str(x + 1)
 def hosts(x):
-    return x + torch.tensor([1.0, 2.0, 3.0])
+    return x + torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])[:3]
+def hosts_late(x):
+    t = torch.empty(2, 2)
+    t.data_ptr()
+    return x + t.fill_(1).sum()
 def blocked(x):
     with tjit.NoJit('it counts'):
         kept.append(0)
@@ -496,7 +517,8 @@ def grows(xs):
 for fn in (keep, keep_another, keep_list, keep_view, Keeper()):
     expect_why(fn, some(12, 3), 'jit_value_escapes')
 for fn, why in ((reads, 'jit_host_read'),
-                (prints, 'jit_host_read'), (hosts, 'jit_host'), (blocked, 'jit_opaque_scope'),
+                (prints, 'jit_host_read'), (hosts, 'jit_host'),
+                (hosts_late, 'jit_host_read'), (blocked, 'jit_opaque_scope'),
                 (lambda x: x * p, 'jit_gradients'),
                 (lambda x: torch.manual_seed(1) and torch.rand(3), 'jit_')):
     expect_why(fn, some(12, 3), why)
@@ -902,6 +924,9 @@ class JitTest(PackageCase):
     def test_arguments_under_tjit_run(self):
         self.expect(ARGUMENTS, run=True)
         self.expect(ARGUMENTS, BEHIND, run=True)
+
+    def test_constants(self):
+        self.expect_anyhow(CONSTANTS)
 
     def test_results(self):
         self.expect_anyhow(RESULTS)
