@@ -584,7 +584,7 @@ std::vector<at::Tensor> LivingOf(const FunctionPlan& plan,
     if (m >= plan.fresh.size()) {
       const std::size_t d = m - plan.fresh.size();
       storage = session.inside[session.drawn[d].inside].storage.lock();
-      geometry = &record.drawn[d].geometry;
+      geometry = &session.inside[session.drawn[d].inside].geometry;
     } else {
       const std::uint32_t s = plan.fresh[m].slot;
       geometry = &plan.fresh[m].form->geometry;

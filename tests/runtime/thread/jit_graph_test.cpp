@@ -365,6 +365,24 @@ TEST_F(JitGraphTest, IndicesThatAreComputed) {
   EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
 }
 
+// What is drawn without a step, which changes the size of its tensor.
+TEST_F(JitGraphTest, RangesThatTheGraphKeeps) {
+  const at::Tensor w = Leaf({4, 4});
+  const auto f = [&](const at::Tensor& x) {
+    return at::mm(x, w).index_select(0, at::arange(3)).tanh();
+  };
+  auto fast = jit(f, WithGradients());
+  for (int i = 0; i < 24; ++i) {
+    const at::Tensor x = at::randn({6, 4});
+    const auto gradient = [&](auto& function) {
+      function(x).sum().backward();
+      return std::exchange(w.mutable_grad(), at::Tensor());
+    };
+    EXPECT_TRUE(SameBits(gradient(fast), gradient(f))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 16) << fast.stats().why;
+}
+
 TEST_F(JitGraphTest, ANumberIsOneOfTheBackwardPassAsWell) {
   const at::Tensor w = Leaf({4, 4});
   const auto f = [&](const at::Tensor& x, double a) {
@@ -659,6 +677,12 @@ class RandomGraph : public RandomFunction {
   RandomGraph(std::uint32_t seed, int calls)
       : RandomFunction(seed, {4, 4}), calls_(calls) {}
 
+  // Of batch norm, and how often that ran.
+  Tensors Statistics() const { return {state_.clone(), count_.clone()}; }
+  void Reset() {
+    state_.fill_(1);
+    count_.zero_();
+  }
   // The parameter, then one or two results.
   Tensors operator()(const at::Tensor& x, const at::Tensor& w, double a) {
     Begin(x, w);
@@ -675,7 +699,7 @@ class RandomGraph : public RandomFunction {
  private:
   at::Tensor Next(double a) {
     const at::Tensor one = One(), two = One();
-    switch (Below(14)) {
+    switch (Below(22)) {
       case 0: return one + two;
       case 1: return one * two;
       case 2: return one.tanh();
@@ -689,10 +713,29 @@ class RandomGraph : public RandomFunction {
       case 10: return one.sum(0, /*keepdim=*/true).expand({4, 4}) * 0.25;
       case 11: return at::cat({one.narrow(0, 0, 2), two.narrow(0, 2, 2)});
       case 12: return one.detach() * two;
+      case 13:
+        return at::dropout(one, 0.5, /*train=*/true);
+      case 14:
+        return one + at::randn({4, 4}) * 0.1;
+      case 15:
+        return two / at::scalar_tensor(a);
+      case 16:
+        return at::where(one > 0, at::scalar_tensor(0.5), two);
+      case 17:
+        return one.index_select(0, two.argmax(1));
+      case 18:
+        return one.gather(1, at::arange(4).expand({4, 4}));
+      case 19:
+        return one * at::tensor({1.F, 0.5F, 2.F, 0.25F});
+      case 20:
+        count_.add_(1);
+        return at::batch_norm(one, {}, {}, state_[0], state_[1],
+                              /*training=*/true, 0.1, 1e-5, false);
       default: return one.reshape({16}).flip(0).view({4, 4}) * 0.5;
     }
   }
   const int calls_;
+  at::Tensor count_ = at::zeros({}, at::kLong);
 };
 
 // What the program does with a call's results, drawn anew for each call.
@@ -758,8 +801,14 @@ TEST_F(JitGraphTest, RandomFunctionsHaveEagersGradients) {
   for (std::uint32_t seed = 0; seed < programs; ++seed) {
     RandomGraph f(seed, 4 + static_cast<int>(seed % 12));
     auto fast = jit(f, WithGradients());
-    const Tensors got = RunRandom(fast, seed, 24, seed % 2 == 0);
-    const Tensors expected = RunRandom(f, seed, 24, seed % 2 == 0);
+    const auto run = [&](auto& function) {
+      f.Reset();
+      Tensors seen = RunRandom(function, seed, 24, seed % 2 == 0);
+      for (const at::Tensor& t : f.Statistics()) seen.push_back(t);
+      seen.push_back(GeneratorState());
+      return seen;
+    };
+    const Tensors got = run(fast), expected = run(f);
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
       ASSERT_TRUE(SameBits(got[i], expected[i])) << seed << ": " << i;
