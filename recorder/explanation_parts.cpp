@@ -75,8 +75,8 @@ void AddNoMore(const Explanation& e, std::vector<Obstacle>* obstacles) {
       {absl::StrCat(n,
                     " sequences were recorded and came no more: each time "
                     "other tensors, sizes or ops"),
-       "take rows of one tensor by an index, instead of cat() or stack() of "
-       "tensors picked anew; keep sizes and the order of ops"});
+       "take rows of one tensor by an index, instead of tensors picked anew; "
+       "keep sizes and the order of ops"});
 }
 
 void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {

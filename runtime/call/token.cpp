@@ -2,6 +2,7 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include "runtime/call/joined_list.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/memory/block.h"
 
@@ -63,6 +64,27 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
   return n >= 2 && strides[n - 2] == 1 ? 2 : 3;
 }
 
+// The tensors that a long list joins may be drawn: where they were used last,
+// how many they are and that they are used here repeats in no loop. Else no
+// period would close around a batch that is stacked from a list of tensors.
+[[gnu::cold]] std::uint64_t TokenOfJoin(const CallFrame& frame, std::uint64_t h,
+                                        TokenNotes* notes) {
+  for (const TensorRef& ref : frame.tensors) {
+    const c10::TensorImpl* impl = ref.impl;
+    if (impl == nullptr || !IsPlain(impl)) continue;
+    notes->elements += impl->numel();
+    const Block* const block = BlockForToken(impl);
+    notes->fresh |= block != nullptr &&
+                    block->last_use.load(std::memory_order_relaxed) == 0 &&
+                    block->last_write.load(std::memory_order_relaxed) == 0;
+  }
+  const c10::TensorImpl* first = frame.tensors[0].impl;
+  if (first == nullptr || !IsPlain(first)) return Mix(h, 8);
+  return Mix(
+      h, static_cast<std::uint64_t>(c10::typeMetaToScalarType(first->dtype())) |
+             static_cast<std::uint64_t>(first->dim()) << 8);
+}
+
 }  // namespace
 
 [[gnu::hot]] std::uint64_t TokenOf(const CallFrame& frame,
@@ -70,6 +92,11 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
                                    std::uint64_t position, TokenNotes* notes) {
   std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
   TokenNotes seen;  // in registers: what is behind `notes` may alias
+  if (JoinsMany(frame)) [[unlikely]] {
+    h = TokenOfJoin(frame, h, &seen);
+    *notes = seen;
+    return h;
+  }
   for (const TensorRef& ref : frame.tensors) {
     const c10::TensorImpl* impl = ref.impl;
     if (impl == nullptr || !IsPlain(impl)) {

@@ -3,7 +3,8 @@
 // Sources are distances in the stream: how many ops ago this storage was
 // touched last, and whether that was a write. In a loop all of them repeat with
 // the period, so equal tokens mean equal dataflow and a - b is not b - a. Sizes
-// are not part of it, only ndim, dtype, layout and key set.
+// are not part of it, only ndim, dtype, layout and key set. Of tensors that a
+// long list joins (joined_list.h) neither sources nor their number are.
 // Tested by: tests/runtime/thread/engagement_test.cpp
 #pragma once
 

@@ -48,6 +48,9 @@ struct LoopState {
   // Of late: new traces, and runs of traces to their end.
   std::uint32_t new_traces = 0;
   std::uint32_t runs = 0;
+  // A run was left where another list of tensors was joined than the recorded
+  // one: see JoinsDrawn().
+  bool joins_vary = false;
   // The last one whose sizes were too many: of its first step.
   std::uint64_t dropped_shape = 0;
 

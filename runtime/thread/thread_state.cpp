@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/call/interpose.h"
+#include "runtime/call/joined_list.h"
 #include "runtime/call/token.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/memory/deferred_storage.h"
@@ -72,6 +73,38 @@ ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
 
 ThreadState::~ThreadState() = default;
 
+namespace {
+
+bool HasChildOf(const TraceNode& node, OpId op) {
+  const TraceNode* n = node.first_child.load(std::memory_order_acquire);
+  while (n != nullptr && n->step.op != op) {
+    n = n->next_sibling.load(std::memory_order_acquire);
+  }
+  return n != nullptr;
+}
+
+// True for a long list of which no more than a quarter has a slot in the run:
+// tensors that were drawn from those the program keeps. By chance some are the
+// same ones as elsewhere in the run, and more or fewer are drawn. So the step
+// that joins them runs at the call and binds none to a slot, once a run was
+// left for that. What the run itself made is joined by a step like any other,
+// and places of one storage have slots of their own.
+bool JoinsDrawn(const CallFrame& frame, const Run& run) {
+  if (!JoinsMany(frame)) return false;
+  std::size_t bound = 0;
+  const c10::StorageImpl* last = nullptr;
+  for (const TensorRef& ref : frame.tensors) {
+    const c10::StorageImpl* const storage =
+        ref.impl == nullptr ? nullptr : StorageOf(ref.impl);
+    if (storage == nullptr) continue;
+    bound += storage == last || BoundSlot(run, BlockOf(storage)) >= 0;
+    last = storage;
+  }
+  return 4 * bound <= frame.tensors.size();
+}
+
+}  // namespace
+
 [[gnu::hot]] Decision ThreadState::Decide(CallFrame& frame) {
   if (function_ != nullptr) [[unlikely]]
     return DecideInFunction(frame);
@@ -89,9 +122,14 @@ ThreadState::~ThreadState() = default;
         break;
       }
       [[fallthrough]];
-    case State::kDeferring:
+    case State::kDeferring: {
+      const TraceNode* const at = cursor_;
       if (TryFollow(frame, &decision)) return decision;
+      if (JoinsMany(frame) && HasChildOf(*at, frame.entry.id)) {
+        loops_->joins_vary = true;
+      }
       break;
+    }
     case State::kIdle:
       break;
   }
@@ -129,6 +167,7 @@ ThreadState::~ThreadState() = default;
     if (region_due) MaybeStartRegion();
   }
   if (capture_.active()) {
+    if (loops_->joins_vary && JoinsDrawn(frame, run_)) frame.recordable = false;
     capture_.Before(frame, context_);
     frame.wants_capture = true;
   }
@@ -262,7 +301,9 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
       !root->hot.load(std::memory_order_relaxed)) {
     scheduled_ = {};
   }
-  return TryFollow(frame, decision);
+  if (TryFollow(frame, decision)) return true;
+  if (JoinsMany(frame)) loops_->joins_vary = true;
+  return false;
 }
 
 // Note [Runs that nobody sees]

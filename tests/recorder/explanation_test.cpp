@@ -346,7 +346,7 @@ TEST(ExplanationTest, ListsJoinTheObjectOfTheCounters) {
   EXPECT_THAT(json, HasSubstr("\"eager_ops\": [],\n  \"exposures\": [],\n  \"jit_functions\": []\n}\n"));
 }
 
-// A replay buffer: cat() of tensors picked anew makes each recording another.
+// Tensors that are picked anew make each recording another.
 Explanation OfSequencesThatCameNoMore(int n) {
   ExplainedSequence once = Sequence(kStateSeen);
   once.sightings = 1;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -77,6 +78,78 @@ TEST(PlacesTest, StackedRowsDrawnAtRandom) {
         return results;
       },
       0.7);
+}
+
+// A batch is stacked from a list of tensors, as a loader does: other ones in
+// each step, in an order that is drawn anew.
+TEST(PlacesTest, StackedTensorsOfAList) {
+  ExpectReplayed(
+      [] {
+        at::manual_seed(1);
+        Draw draw;
+        const at::Tensor w = at::rand({32, 8});
+        Tensors list, results;
+        for (int i = 0; i < 50; ++i) list.push_back(at::rand({32}));
+        for (int i = 0; i < kSteps; ++i) {
+          std::shuffle(list.begin(), list.end(), draw.random);
+          const Tensors batch(list.begin(), list.begin() + 8);
+          at::Tensor x = at::tanh(at::mm(at::stack(batch), w)).mul(2).add(1);
+          for (int k = 0; k < 4; ++k) x = x.mul(0.5).tanh();
+          results.push_back(x);
+          (void)x.sum().item<float>();
+        }
+        return results;
+      },
+      0.7);
+}
+
+// A memory of the last states and what was answered to each, from which a batch
+// of another size is drawn in each step. By chance it has what the step itself
+// has read or made, and one tensor several times.
+Tensors DrawnFromAMemory() {
+  at::manual_seed(1);
+  Draw draw;
+  const at::Tensor w = at::rand({16, 16});
+  Tensors states, answers, results;
+  at::Tensor state = at::rand({1, 16});
+  for (int i = 0; i < 4 * kSteps; ++i) {
+    const at::Tensor answer = at::tanh(at::mm(state, w)).mul(0.5);
+    states.push_back(state);
+    answers.push_back(answer);
+    state = at::sub(answer, 0.25).cos();
+    (void)state.sum().item<float>();
+    if (states.size() < 20) continue;
+    if (states.size() > 40) {
+      states.erase(states.begin());
+      answers.erase(answers.begin());
+    }
+    Tensors x, y;
+    for (int k = 0; k < 8 + i % 2; ++k) {
+      const auto at = static_cast<std::size_t>(draw(20));
+      x.push_back(states[states.size() - 1 - at]);
+      y.push_back(answers[states.size() - 1 - at]);
+    }
+    at::Tensor z = at::mm(at::cat(x), w).sub(at::cat(y).mean());
+    for (int k = 0; k < 4; ++k) z = z.mul(0.5).tanh();
+    w.sub_(z.mean(), 0.01);
+    results.push_back(z);
+  }
+  results.push_back(w.clone());
+  return results;
+}
+
+TEST(PlacesTest, BatchesDrawnFromAMemory) {
+  ExpectReplayed(&DrawnFromAMemory, 0.6);
+}
+
+TEST(PlacesTest, BatchesDrawnFromAMemoryOnAFreshThread) {
+  ExpectReplayed(
+      [] {
+        Tensors results;
+        std::thread([&] { results = DrawnFromAMemory(); }).join();
+        return results;
+      },
+      0.6);
 }
 
 // Each step has a sequence of another length: a part of it is read all the
