@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "recorder/sightings.h"
 #include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
@@ -336,7 +337,8 @@ bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
   trace->sighted_at = now;
   const std::int64_t seen =
       trace->sightings.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (seen < threshold || trace->hot.load(std::memory_order_relaxed)) {
+  if (seen < SightingsNeeded(trace->length, threshold) ||
+      trace->hot.load(std::memory_order_relaxed)) {
     return false;
   }
   MarkHot(trace);

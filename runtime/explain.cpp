@@ -7,6 +7,7 @@
 
 #include "recorder/explanation.h"
 #include "recorder/region_table.h"
+#include "recorder/sightings.h"
 #include "runtime/bit_exact/product_verdicts.h"
 #include "runtime/bit_exact/verdict_text.h"
 #include "runtime/call/kernel_state.h"
@@ -71,7 +72,7 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   s.ops = trace.length;
   s.first_ops = Describe(store, &trace, 6);
   s.sightings = trace.sightings.load(std::memory_order_relaxed);
-  s.threshold = threshold;
+  s.threshold = SightingsNeeded(trace.length, threshold);
   s.replays = ReplaysOf(trace);
   s.skip = trace.skip.load(std::memory_order_relaxed);
   s.state = StateOf(trace, s.replays);
@@ -88,8 +89,9 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   if (region != kNoRegion) {
     s.region = RegionTable::Get().NameOf(region);
     if (!g_settings.compile_all()) {
+      const auto of_region = RegionTable::Get().SettingsOf(region).threshold;
       s.threshold =
-          RegionTable::Get().SettingsOf(region).threshold.value_or(threshold);
+          SightingsNeeded(trace.length, of_region.value_or(threshold));
     }
   }
   for (const TraceNode* node : path) {

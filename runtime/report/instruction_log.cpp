@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "recorder/instruction_log.h"
+#include "recorder/sightings.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
 #include "runtime/report/log_writers.h"
@@ -168,9 +169,10 @@ const Trace* TraceOfSegment(const TraceNode& last) {
 
 void LogSighting(const Trace& trace, std::int64_t threshold, bool is_hot_now) {
   if (!is_hot_now && trace.hot.load(std::memory_order_relaxed)) return;
-  LogTraceEvent(LogEvent::kDetect, "Seen", &trace,
-                absl::StrCat("sightings=", trace.sightings.load(),
-                             " threshold=", threshold));
+  LogTraceEvent(
+      LogEvent::kDetect, "Seen", &trace,
+      absl::StrCat("sightings=", trace.sightings.load(),
+                   " threshold=", SightingsNeeded(trace.length, threshold)));
 }
 
 namespace {

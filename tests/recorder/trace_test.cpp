@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "recorder/sightings.h"
 #include "recorder/trace_verifier.h"
 #include "tests/recorder/path_builder.h"
 
@@ -12,8 +13,7 @@ namespace tjit {
 namespace {
 
 // `ops` applied one after the other to one external.
-PathBuilder Chain(std::initializer_list<const char*> ops,
-                  std::int64_t size = 8) {
+PathBuilder Chain(const std::vector<const char*>& ops, std::int64_t size = 8) {
   PathBuilder path;
   int x = path.External(F32({size}));
   for (const char* op : ops) x = path.Op(op, {x});
@@ -245,6 +245,19 @@ TEST_F(TraceStoreTest, SightingsMakeAllPathsHot) {
       EXPECT_EQ(second->hot, second->ends == trace);
     }
   }
+}
+
+TEST_F(TraceStoreTest, ALongTraceNeedsFewerSightings) {
+  EXPECT_EQ(SightingsNeeded(2, 10), 10);
+  EXPECT_EQ(SightingsNeeded(1024, 10), 10);
+  EXPECT_EQ(SightingsNeeded(1025, 10), 10);
+  EXPECT_EQ(SightingsNeeded(2048, 10), 5);
+  EXPECT_EQ(SightingsNeeded(32768, 10), 4);
+  EXPECT_EQ(SightingsNeeded(32768, 2), 2);
+  EXPECT_EQ(SightingsNeeded(32768, 1000000), 31250);
+  Trace* trace = Insert(Chain(std::vector<const char*>(2048, "aten::relu"), 8));
+  for (int i = 0; i < 4; ++i) EXPECT_FALSE(store_.CountSighting(trace, 10));
+  EXPECT_TRUE(store_.CountSighting(trace, 10));
 }
 
 TEST_F(TraceStoreTest, RareSightingsDoNotAddUp) {

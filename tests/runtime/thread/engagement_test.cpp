@@ -393,6 +393,48 @@ TEST(Engagement, TrainingOverSequencesOfVaryingLength) {
   });
 }
 
+// A step of thousands of ops is no chance once it has come a few times. Ten
+// sightings of it would be all that a short program has.
+TEST(Engagement, ALongStepIsTrustedSooner) {
+  const auto run = [] {
+    torch::manual_seed(1);
+    at::Tensor x = torch::rand({8}), w = torch::rand({8});
+    for (int step = 0; step < 9; ++step) {
+      std::mt19937_64 rng(1);
+      for (int i = 0; i < 3300; ++i) {
+        switch (rng() % 4) {
+          case 0:
+            x = x * 0.5;
+            break;
+          case 1:
+            x = x + w;
+            break;
+          case 2:
+            x = x.sin();
+            break;
+          default:
+            x = x - w;
+            break;
+        }
+      }
+      SyncPoint(x);
+    }
+    return x;
+  };
+  const at::Tensor eager = run();
+  clear();
+  ASSERT_TRUE(enable());
+  const Stats before = stats();
+  const at::Tensor ours = run();
+  sync();
+  const Stats d = stats() - before;
+  disable();
+  EXPECT_TRUE(at::equal(eager, ours));
+  EXPECT_GE(static_cast<double>(d.ops_replayed),
+            0.4 * static_cast<double>(d.ops_seen))
+      << d.to_json();
+}
+
 // A training loop with a log line every few steps, whose ops are others.
 TEST(Engagement, LogLineEveryFewSteps) {
   ExpectReplayed(300, 600, [=] {
