@@ -102,6 +102,23 @@ void AddStates(const Explanation& e, std::vector<Obstacle>* obstacles) {
   }
 }
 
+// What is replayed ran eagerly until it had been seen often enough: in a short
+// program that may be much of it.
+void AddWaited(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  std::int64_t waited = 0;
+  for (const ExplainedSequence& s : e.sequences) {
+    if (s.state != kStateReplayed || s.replays == 0) continue;
+    waited += std::min(s.threshold, s.sightings - s.replays) * s.ops;
+  }
+  const std::int64_t seen = CountOf(e.counters, "ops_seen");
+  if (5 * waited < seen || waited > CountOf(e.counters, "ops_eager")) return;
+  obstacles->push_back(
+      {absl::StrCat(waited, " ops (", PercentText(waited, seen),
+                    ") ran eagerly before their sequences had been seen often "
+                    "enough"),
+       StateRemedyOf(kStateSeen)});
+}
+
 void AddLeftAlone(const Explanation& e, std::vector<Obstacle>* obstacles) {
   const std::int64_t times = CountOf(e.counters, "threads_left_alone");
   if (times == 0) return;
@@ -295,6 +312,7 @@ std::vector<Obstacle> ObstaclesOf(const Explanation& e) {
   }
   AddNoMore(e, &obstacles);
   AddStates(e, &obstacles);
+  AddWaited(e, &obstacles);
   AddLeftAlone(e, &obstacles);
   AddForgotten(e, &obstacles);
   if (!e.not_compiled.empty()) {

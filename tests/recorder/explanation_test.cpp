@@ -380,6 +380,32 @@ TEST(ExplanationTest, FewOrShortProgramsAreNotSaidToComeNoMore) {
   EXPECT_THAT(ToText(replays), Not(HasSubstr("came no more")));
 }
 
+TEST(ExplanationTest, WhatAShortProgramRanBeforeItWasReplayed) {
+  ExplainedSequence s = Sequence(kStateReplayed);
+  s.ops = 1000;
+  s.threshold = 10;
+  s.sightings = 15;
+  s.replays = 5;
+  Explanation e = Of(s);
+  e.counters = {{"ops_seen", 16000},
+                {"ops_eager", 11000},
+                {"ops_replayed", 5000},
+                {"sequences", 1}};
+  const std::string text = ToText(e);
+  EXPECT_THAT(text, HasSubstr("  - 10000 ops (62.5 %) ran eagerly before their "
+                              "sequences had been seen often enough\n"));
+  EXPECT_THAT(text, HasSubstr("  - run for longer, or lower "
+                              "TJIT_HOT_THRESHOLD\n"));
+  // Eager runs of a trial are no wait.
+  e.sequences[0].sightings = 100;
+  EXPECT_THAT(ToText(e), HasSubstr("  - 10000 ops (62.5 %)"));
+  e.counters["ops_eager"] = 9999;  // of another program
+  EXPECT_THAT(ToText(e), Not(HasSubstr("seen often enough")));
+  e.counters["ops_eager"] = 45001;
+  e.counters["ops_seen"] = 50001;
+  EXPECT_THAT(ToText(e), Not(HasSubstr("seen often enough")));
+}
+
 TEST(RunTimesTest, TheMedianOfTheLastOnes) {
   RunTimes times;
   EXPECT_EQ(times.Median(), 0u);
