@@ -29,6 +29,7 @@ struct Engagement {
   std::int64_t steps_fused = 0;     // ops that ran in compiled code
   std::int64_t steps_dead = 0;      // replayed ops that nothing needed
   std::int64_t sequences = 0;       // since the process started
+  std::int64_t function_replays = 0;  // calls of wrapped functions
   std::int64_t median_segment = 0;  // ops; lower bound of its bin
 };
 
@@ -56,12 +57,26 @@ using TensorFunction =
     std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>;
 using TensorsFunction = std::function<std::vector<at::Tensor>(
     const std::vector<at::Tensor>&, double)>;
+// At a place of a context.
+using PlaceFunction =
+    std::function<at::Tensor(const at::Tensor&, std::int64_t)>;
+// Of numbers that are others at each call.
+using NumbersFunction =
+    std::function<at::Tensor(const at::Tensor&, double, double)>;
 // A whole training step; its loss.
 using TrainingFunction = std::function<at::Tensor(torch::optim::Optimizer&)>;
+// The same, of a batch and its targets.
+using BatchFunction = std::function<at::Tensor(
+    torch::optim::Optimizer&, const at::Tensor&, const at::Tensor&)>;
 void WrapFunctions();
+// True once WrapFunctions() was called.
+bool WrapsFunctions();
 TensorFunction Wrapped(TensorFunction function);
 TensorsFunction Wrapped(TensorsFunction function);
+PlaceFunction Wrapped(PlaceFunction function);
+NumbersFunction Wrapped(NumbersFunction function);
 TrainingFunction Wrapped(TrainingFunction function);
+BatchFunction Wrapped(BatchFunction function);
 
 // tjit's functions of the same names; nothing in the plain program.
 void Enable();

@@ -58,9 +58,13 @@ void CountMemory() {
 void StartPeak() { peak_bytes.store(live_bytes.load()); }
 std::int64_t PeakBytes() { return peak_bytes.load(); }
 void WrapFunctions() {}
+bool WrapsFunctions() { return false; }
 TensorFunction Wrapped(TensorFunction function) { return function; }
 TensorsFunction Wrapped(TensorsFunction function) { return function; }
+PlaceFunction Wrapped(PlaceFunction function) { return function; }
+NumbersFunction Wrapped(NumbersFunction function) { return function; }
 TrainingFunction Wrapped(TrainingFunction function) { return function; }
+BatchFunction Wrapped(BatchFunction function) { return function; }
 void Enable() {}
 void Disable() {}
 void MarkStep() {}

@@ -47,6 +47,7 @@ Engagement Counted() {
   out.steps_fused = did.steps_fused;
   out.steps_dead = did.steps_dead;
   out.sequences = all.sequences;
+  out.function_replays = did.jit_replays;
   out.median_segment = did.median_segment_length();
   return out;
 }
@@ -57,13 +58,23 @@ void StartPeak() { tjit::reset_memory_peak(); }
 std::int64_t PeakBytes() { return tjit::stats().memory_peak_bytes; }
 
 void WrapFunctions() { wraps = true; }
+bool WrapsFunctions() { return wraps; }
 TensorFunction Wrapped(TensorFunction function) {
   return WrappedIfAsked(std::move(function));
 }
 TensorsFunction Wrapped(TensorsFunction function) {
   return WrappedIfAsked(std::move(function));
 }
+PlaceFunction Wrapped(PlaceFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
+NumbersFunction Wrapped(NumbersFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
 TrainingFunction Wrapped(TrainingFunction function) {
+  return WrappedIfAsked(std::move(function));
+}
+BatchFunction Wrapped(BatchFunction function) {
   return WrappedIfAsked(std::move(function));
 }
 

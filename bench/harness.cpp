@@ -152,6 +152,7 @@ void Report(benchmark::State& state, const Warm& warm) {
   state.counters["flushes"] = per_step(did.flushes);
   state.counters["median_segment"] = static_cast<double>(did.median_segment);
   state.counters["sequences"] = static_cast<double>(did.sequences);
+  state.counters["functions"] = per_step(did.function_replays);
   state.counters["warm_up_ms"] = warm.warm_up_ms;
   for (int part = 0; part < kParts; ++part) {
     char name[16];

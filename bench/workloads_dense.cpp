@@ -17,6 +17,7 @@
 #include <cmath>
 #include <memory>
 
+#include "bench/engagement.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -49,14 +50,20 @@ Workload MlpMnist(std::vector<std::int64_t> batches) {
   s->w3 = Weight({10, 512}, 5);
   s->b3 = Uniform({10}, 6);
   Workload workload;
-  workload.step = [s] {
+  const TensorsFunction net =
+      Wrapped(TensorsFunction([s](const Tensors& batches_now, double) {
+        Tensors made;
+        for (const at::Tensor& x : batches_now) {
+          at::Tensor h = at::relu(at::linear(x, s->w1, s->b1));
+          h = at::relu(at::linear(h, s->w2, s->b2));
+          made.push_back(at::linear(h, s->w3, s->b3));
+        }
+        return made;
+      }));
+  workload.step = [s, net] {
     const at::NoGradGuard no_grad;
     s->out.clear();
-    for (const at::Tensor& x : s->x) {
-      at::Tensor h = at::relu(at::linear(x, s->w1, s->b1));
-      h = at::relu(at::linear(h, s->w2, s->b2));
-      s->out.push_back(at::linear(h, s->w3, s->b3));
-    }
+    s->out = net(s->x, 0);
   };
   workload.result = [s] { return s->out; };
   workload.uses_results = true;
@@ -66,28 +73,33 @@ Workload MlpMnist(std::vector<std::int64_t> batches) {
 Workload LstmOps() {
   constexpr std::int64_t kHidden = 128, kBatch = 16, kLength = 50;
   struct State {
-    at::Tensor x, wx, wh, b, h, c;
+    at::Tensor wx, wh, b;
+    Tensors x, last;
   };
   auto s = std::make_shared<State>();
-  s->x = Uniform({kLength, kBatch, kHidden}, 1);
+  s->x = {Uniform({kLength, kBatch, kHidden}, 1)};
   s->wx = Weight({kHidden, 4 * kHidden}, 2);
   s->wh = Weight({kHidden, 4 * kHidden}, 3);
   s->b = Uniform({4 * kHidden}, 4);
   Workload workload;
-  workload.step = [s] {
+  const TensorsFunction cell =
+      Wrapped(TensorsFunction([s](const Tensors& in, double) {
+        at::Tensor h = at::zeros({kBatch, kHidden}), c = at::zeros_like(h);
+        for (std::int64_t t = 0; t < kLength; ++t) {
+          const at::Tensor gates =
+              at::mm(in[0][t], s->wx) + at::mm(h, s->wh) + s->b;
+          const Tensors part = gates.chunk(4, 1);
+          c = at::sigmoid(part[1]) * c +
+              at::sigmoid(part[0]) * at::tanh(part[2]);
+          h = at::sigmoid(part[3]) * at::tanh(c);
+        }
+        return Tensors{h, c};
+      }));
+  workload.step = [s, cell] {
     const at::NoGradGuard no_grad;
-    at::Tensor h = at::zeros({kBatch, kHidden}), c = at::zeros_like(h);
-    for (std::int64_t t = 0; t < kLength; ++t) {
-      const at::Tensor gates =
-          at::mm(s->x[t], s->wx) + at::mm(h, s->wh) + s->b;
-      const Tensors part = gates.chunk(4, 1);
-      c = at::sigmoid(part[1]) * c + at::sigmoid(part[0]) * at::tanh(part[2]);
-      h = at::sigmoid(part[3]) * at::tanh(c);
-    }
-    s->h = h;
-    s->c = c;
+    s->last = cell(s->x, 0);
   };
-  workload.result = [s] { return Tensors{s->h, s->c}; };
+  workload.result = [s] { return s->last; };
   return workload;
 }
 
@@ -157,13 +169,17 @@ Workload DecodeToken() {
   auto s = std::make_shared<State>();
   s->prompt = Uniform({kPrefill, Decoder::kWidth}, 100);
   Workload workload;
-  workload.step = [s] {
+  const PlaceFunction forward =
+      Wrapped(PlaceFunction([s](const at::Tensor& x, std::int64_t place) {
+        return s->net.Forward(x, place);
+      }));
+  workload.step = [s, forward] {
     const at::NoGradGuard no_grad;
     if (s->place == Decoder::kContext) {
-      s->x = s->net.Forward(s->prompt, 0).narrow(0, kPrefill - 1, 1);
+      s->x = forward(s->prompt, 0).narrow(0, kPrefill - 1, 1);
       s->place = kPrefill;
     }
-    s->x = s->net.Forward(s->x, s->place++);
+    s->x = forward(s->x, s->place++);
   };
   workload.result = [s] { return Tensors{s->x}; };
   return workload;
@@ -178,9 +194,13 @@ Workload Prefill() {
   auto s = std::make_shared<State>();
   s->prompt = Uniform({kTokens, Decoder::kWidth}, 100);
   Workload workload;
-  workload.step = [s] {
+  const PlaceFunction forward =
+      Wrapped(PlaceFunction([s](const at::Tensor& x, std::int64_t place) {
+        return s->net.Forward(x, place);
+      }));
+  workload.step = [s, forward] {
     const at::NoGradGuard no_grad;
-    s->out = s->net.Forward(s->prompt, 0);
+    s->out = forward(s->prompt, 0);
   };
   workload.result = [s] { return Tensors{s->out}; };
   workload.uses_results = true;

@@ -10,7 +10,9 @@
 
 #include <array>
 #include <memory>
+#include <utility>
 
+#include "bench/engagement.h"
 #include "bench/workloads.h"
 
 namespace tjit::bench {
@@ -56,10 +58,10 @@ struct Lattice {
                                   1.f / 9,  1.f / 9,  1.f / 36,
                                   1.f / 36, 1.f / 36, 1.f / 36};
     weights = at::tensor(w).view({kDirections, 1, 1});
-    f = weights * (1 + 0.01 * Uniform({kDirections, side, side}, 1));
+    now = weights * (1 + 0.01 * Uniform({kDirections, side, side}, 1));
   }
 
-  at::Tensor Equilibrium() const {
+  at::Tensor Equilibrium(const at::Tensor& f) const {
     const at::Tensor rho = f.sum(0);
     const at::Tensor ux = (f * cx).sum(0) / rho;
     const at::Tensor uy = (f * cy).sum(0) / rho;
@@ -69,17 +71,28 @@ struct Lattice {
   }
 
   // Each direction moves on by its velocity.
-  void Stream(const at::Tensor& collided) {
+  static at::Tensor Streamed(const at::Tensor& collided) {
     Tensors moved;
     for (std::size_t i = 0; i < kVelocities.size(); ++i) {
       moved.push_back(at::roll(collided[static_cast<std::int64_t>(i)],
                                {kVelocities[i][1], kVelocities[i][0]}, {0, 1}));
     }
-    f = at::stack(moved);
+    return at::stack(moved);
   }
 
-  at::Tensor f, cx, cy, weights;
+  at::Tensor now, cx, cy, weights;
 };
+
+// The next state of a lattice is that function of the present one.
+Workload StepsOf(std::shared_ptr<Lattice> lattice, TensorFunction next) {
+  Workload workload;
+  workload.step = [lattice, next = Wrapped(std::move(next))] {
+    const at::NoGradGuard no_grad;
+    lattice->now = next(lattice->now, {});
+  };
+  workload.result = [lattice] { return Tensors{lattice->now}; };
+  return workload;
+}
 
 // f32 [9, 9], row by row.
 at::Tensor Matrix(const std::vector<float>& values) {
@@ -91,13 +104,9 @@ at::Tensor Matrix(const std::vector<float>& values) {
 Workload LatticeBoltzmann(std::int64_t side) {
   constexpr double kOmega = 1.2;
   auto s = std::make_shared<Lattice>(side);
-  Workload workload;
-  workload.step = [s] {
-    const at::NoGradGuard no_grad;
-    s->Stream(s->f - kOmega * (s->f - s->Equilibrium()));
-  };
-  workload.result = [s] { return Tensors{s->f}; };
-  return workload;
+  return StepsOf(s, [s](const at::Tensor& f, const at::Tensor&) {
+    return Lattice::Streamed(f - kOmega * (f - s->Equilibrium(f)));
+  });
 }
 
 Workload LatticeBoltzmannMrt(std::int64_t side) {
@@ -122,18 +131,14 @@ Workload LatticeBoltzmannMrt(std::int64_t side) {
   s->to_moments = Matrix(to);
   s->rates = Matrix(rates);
   s->to_directions = Matrix(back);
-  Workload workload;
-  workload.step = [s] {
-    const at::NoGradGuard no_grad;
+  return StepsOf(s, [s](const at::Tensor& f, const at::Tensor&) {
     const auto apply = [](const at::Tensor& matrix, const at::Tensor& x) {
       return at::einsum("ij,jyx->iyx", {matrix, x});
     };
-    const at::Tensor moments = apply(s->to_moments, s->f - s->Equilibrium());
+    const at::Tensor moments = apply(s->to_moments, f - s->Equilibrium(f));
     const at::Tensor change = apply(s->to_directions, apply(s->rates, moments));
-    s->Stream(s->f - change);
-  };
-  workload.result = [s] { return Tensors{s->f}; };
-  return workload;
+    return Lattice::Streamed(f - change);
+  });
 }
 
 }  // namespace tjit::bench

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "bench/engagement.h"
 #include "bench/training.h"
 #include "bench/workloads.h"
 
@@ -64,7 +65,18 @@ Workload AdamOnly(std::int64_t tensors, std::int64_t elements,
   const std::shared_ptr<Updater> updater =
       MakeUpdater(parameters, Rule::kAdam, optimizer);
   Workload workload;
-  workload.step = [updater] { updater->Step(); };
+  const TrainingFunction update =
+      Wrapped(TrainingFunction([](torch::optim::Optimizer& optimizer_now) {
+        optimizer_now.step();
+        return Tensor();
+      }));
+  workload.step = [updater, update] {
+    if (torch::optim::Optimizer* const o = updater->optimizer()) {
+      update(*o);
+    } else {
+      updater->Step();
+    }
+  };
   workload.result = [parameters] { return parameters; };
   return workload;
 }

@@ -31,6 +31,13 @@ at::Tensor Doubles(at::IntArrayRef sizes, std::uint64_t seed) {
   return Uniform(sizes, seed).to(at::kDouble);
 }
 
+// A number that is read is another one at each call: a function that is to be
+// replayed decides by a bool.
+bool IsBelow(const at::Tensor& value, double bound) {
+  return WrapsFunctions() ? (value < bound).item<bool>()
+                          : value.item<double>() < bound;
+}
+
 }  // namespace
 
 Workload RateTriple(std::int64_t batch) {
@@ -104,18 +111,22 @@ Workload RadialReturn(std::int64_t batch) {
   auto s = std::make_shared<State>();
   s->trial = 250 + 400 * Doubles({batch}, 1);
   Workload workload;
-  workload.step = [s] {
+  const TensorFunction solve =
+      Wrapped(TensorFunction([](const at::Tensor& trial, const at::Tensor&) {
+        at::Tensor gamma = at::zeros_like(trial);
+        for (int i = 0; i < 20; ++i) {
+          const at::Tensor decay = at::exp(-kRate * gamma);
+          const at::Tensor residual =
+              trial - 3 * kShear * gamma - kYield - kSaturation * (1 - decay);
+          if (IsBelow(residual.abs().max(), 1e-8)) break;
+          const at::Tensor slope = -3 * kShear - kSaturation * kRate * decay;
+          gamma = gamma - residual / slope;
+        }
+        return gamma;
+      }));
+  workload.step = [s, solve] {
     const at::NoGradGuard no_grad;
-    at::Tensor gamma = at::zeros_like(s->trial);
-    for (int i = 0; i < 20; ++i) {
-      const at::Tensor decay = at::exp(-kRate * gamma);
-      const at::Tensor residual = s->trial - 3 * kShear * gamma - kYield -
-                                  kSaturation * (1 - decay);
-      if (residual.abs().max().item<double>() < 1e-8) break;
-      const at::Tensor slope = -3 * kShear - kSaturation * kRate * decay;
-      gamma = gamma - residual / slope;
-    }
-    s->gamma = gamma;
+    s->gamma = solve(s->trial, {});
   };
   workload.result = [s] { return Tensors{s->gamma}; };
   return workload;
@@ -146,17 +157,21 @@ Workload CahnHilliard(std::vector<std::int64_t> sizes) {
   }
   s->k4 = s->k2.pow(2);
   Workload workload;
-  workload.step = [s, sizes, dims] {
+  const NumbersFunction next_of = Wrapped(NumbersFunction(
+      [s, sizes, dims](const at::Tensor& c, double dt, double ten_dt) {
+        const at::Tensor low = c - 0.3, high = 0.7 - c;
+        const at::Tensor mu = 10 * low * high.pow(2) - 10 * low.pow(2) * high;
+        const at::Tensor change =
+            -5 * s->k2 * at::fft_rfftn(mu, std::nullopt, dims);
+        const at::Tensor next =
+            (at::fft_rfftn(c, std::nullopt, dims) + dt * change) /
+            (1 + ten_dt * s->k4);
+        return at::fft_irfftn(next, at::IntArrayRef(sizes), dims);
+      }));
+  workload.step = [s, next_of] {
     const at::NoGradGuard no_grad;
     s->dt = s->steps++ % kGrowing == 0 ? 1e-3 : 1.1 * s->dt;
-    const at::Tensor low = s->c - 0.3, high = 0.7 - s->c;
-    const at::Tensor mu = 10 * low * high.pow(2) - 10 * low.pow(2) * high;
-    const at::Tensor change =
-        -5 * s->k2 * at::fft_rfftn(mu, std::nullopt, dims);
-    const at::Tensor next =
-        (at::fft_rfftn(s->c, std::nullopt, dims) + s->dt * change) /
-        (1 + 10 * s->dt * s->k4);
-    s->c = at::fft_irfftn(next, at::IntArrayRef(sizes), dims);
+    s->c = next_of(s->c, s->dt, 10 * s->dt);
   };
   workload.result = [s] { return Tensors{s->c}; };
   workload.uses_results = true;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bench/engagement.h"
 #include "bench/training.h"
 #include "bench/workloads.h"
 
@@ -129,8 +130,15 @@ Workload Block(Optimizer optimizer) {
     static Tensor Batch(const Tensor& all, std::int64_t i) {
       return all.narrow(0, i * kBlock.batch, kBlock.batch);
     }
-    Tensor Loss(std::int64_t i) {
-      return torch::mse_loss(layer(Batch(inputs, i), mask), Batch(targets, i));
+    Tensor Loss(const Tensor& x, const Tensor& y) {
+      return torch::mse_loss(layer(x, mask), y);
+    }
+    Tensor Train(const Tensor& x, const Tensor& y) {
+      updater->ZeroGrad();
+      const Tensor loss_now = Loss(x, y);
+      loss_now.backward();
+      updater->Step();
+      return loss_now.detach();
     }
   };
   constexpr std::int64_t kTrainingSteps = 10;
@@ -143,15 +151,22 @@ Workload Block(Optimizer optimizer) {
   s->targets = torch::randn({count, kBlock.length, kBlock.width});
   s->mask = CausalMask(kBlock.length);
   Workload workload;
-  workload.step = [s] {
+  const BatchFunction train =
+      Wrapped(BatchFunction([s](torch::optim::Optimizer&, const Tensor& x,
+                                const Tensor& y) { return s->Train(x, y); }));
+  const TensorFunction validate = Wrapped(TensorFunction(
+      [s](const Tensor& x, const Tensor& y) { return s->Loss(x, y); }));
+  workload.step = [s, train, validate] {
+    torch::optim::Optimizer* const o = s->updater->optimizer();
     for (std::int64_t i = 0; i < kTrainingSteps; ++i) {
-      s->updater->ZeroGrad();
-      s->loss = s->Loss(i);
-      s->loss.backward();
-      s->updater->Step();
+      const Tensor x = State::Batch(s->inputs, i);
+      const Tensor y = State::Batch(s->targets, i);
+      s->loss = o != nullptr ? train(*o, x, y) : s->Train(x, y);
     }
     const torch::NoGradGuard no_grad;
-    s->validation = s->Loss(kTrainingSteps).item<double>();
+    s->validation = validate(State::Batch(s->inputs, kTrainingSteps),
+                             State::Batch(s->targets, kTrainingSteps))
+                        .item<double>();
   };
   workload.result = [s] {
     std::vector<Tensor> out = s->layer->parameters();

@@ -31,6 +31,18 @@ REPEATING = {
                 "row16/cahn-hilliard-20", "row17/lbm-10",
                 "row17/lbm-mrt-10"},
 }
+# Rows by `--jit`: at least half of their functions' calls must be replayed.
+WRAPPED = {
+    "inference": {"row1/chain10-64", "row9/mlp-tiny"},
+    "products": {"row22/adam-100x1k/optim"},
+    "training": {"row18/pinn/optim", "row24/block/optim"},
+    "kernels": {"row2/add4"},
+    "dense": {"row10/mlp-mnist-64", "row11/lstm-ops", "row12/decode-tok",
+              "row12/prefill-32"},
+    "science": {"row13/rate-triple-1", "row14/elasticity-1",
+                "row15/radial-return-1024", "row16/cahn-hilliard-20",
+                "row17/lbm-10", "row17/lbm-mrt-10"},
+}
 # Rows that do not, or not for long: they must run and agree.
 NEVER = {
     "dispatch_overhead": {"row26/random-adds"},
@@ -82,6 +94,17 @@ class BenchSmokeTest(unittest.TestCase):
                     self.assertGreaterEqual(on[row]["replayed"], 0.5, on[row])
                     self.assertEqual(on[row]["label"], off[row]["label"])
                     self.assertEqual(off[row]["ops"], 0)
+
+    def test_wrapped_functions(self):
+        """Each row's function is replayed, with eager's bits."""
+        for program, rows in WRAPPED.items():
+            on = run(program, rows, True, "--jit")
+            off = run(program, rows, False)
+            self.assertEqual(on.keys(), rows)
+            for row in rows:
+                with self.subTest(row):
+                    self.assertGreaterEqual(on[row]["functions"], 0.5, on[row])
+                    self.assertEqual(on[row]["label"], off[row]["label"])
 
     def test_never(self):
         for program, rows in NEVER.items():
