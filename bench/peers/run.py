@@ -44,7 +44,7 @@ def load_suite():
 suite = load_suite()
 import samples  # noqa: E402  pylint: disable=wrong-import-position
 
-# The rows, in order, with their variants: E+ and tjit have them all. "fz" packs
+# The rows, in order, with their variants: E+, tjit and jit have them all. "fz" packs
 # constant weights, "512" asks for wide vectors, "loop" has all calls in one.
 INFERENCE = ("A", "I", "J", "J 512")
 WEIGHTS = ("A", "A fz", "I", "I fz", "J", "J 512")
@@ -70,11 +70,13 @@ PREPARE_S = 900  # a package
 PROCESS_S = 600
 
 
-def eager_peers(point):
-    """E, E+ and tjit with machine code, the program unchanged."""
+def suite_peers(point):
+    """E, E+ and tjit with machine code, the program unchanged; and tjit with
+    the step's function wrapped, where the row has one."""
     tjit = suite.Peer("tjit", True, suite.TJIT_LLVM.env, suite.TJIT_LLVM.flags)
     fused = [suite.E_FUSED] if point.fused else []
-    return [suite.E, suite.E_PLUS, *fused, tjit]
+    jit = [suite.TJIT_JIT] if point.row in suite.JIT_ROWS else []
+    return [suite.E, suite.E_PLUS, *fused, tjit, *jit]
 
 
 def run_json(command, what, seconds, env=None):
@@ -180,7 +182,7 @@ def measure(options, chosen, where, kept):
         for point in chosen:
             runs = [(peer.name,
                      lambda peer=peer: run_suite(options, point, peer))
-                    for peer in eager_peers(point)]
+                    for peer in suite_peers(point)]
             runs += [(name, lambda name=name: peers.run(point, name))
                      for name in variants(point, options.peers)]
             for name, run in runs:
@@ -210,7 +212,7 @@ def write_report(options, chosen, where, records):
     for point in chosen:
         of = {peer: result for (label, peer), result in results.items()
               if label == point.label}
-        wanted = [peer.name for peer in eager_peers(point)]
+        wanted = [peer.name for peer in suite_peers(point)]
         wanted += variants(point, options.peers)
         if all(name in of for name in wanted):
             lines.append(table.evaluate(f"{point.row} {point.label}", of))

@@ -47,7 +47,9 @@ def evaluate(label, results):
     not come to yet is not in `results`."""
     tjit = results.get("tjit")
     eager = best_of({n: r for n, r in results.items() if n in EAGER})
-    line = {"label": label, "tjit": median(tjit), "E": median(results.get("E")),
+    jit = results.get("jit")
+    line = {"label": label, "tjit": median(tjit), "has_jit": jit is not None,
+            "jit": median(jit), "E": median(results.get("E")),
             "E+": median(eager[1]) if eager else None,
             "E+ fused": bool(eager) and eager[0] == "E+ fused",
             "times": ratio(eager[1], tjit) if eager else None,
@@ -58,10 +60,11 @@ def evaluate(label, results):
             line["notes"].append(f"{name}: {reason}")
         if "error" in result:
             line["failed"].append(name)
-    if len(set().union(*(set(results.get(n, {}).get("bits", ()))
-                         for n in ("E", "E+", "tjit")))) > 1:
-        line["notes"].append("tjit: other bits than eager")
-        line["failed"].append("tjit")
+    for name in ("tjit", "jit"):
+        if len(set().union(*(set(results.get(n, {}).get("bits", ()))
+                             for n in ("E", "E+", name)))) > 1:
+            line["notes"].append(f"{name}: other bits than eager")
+            line["failed"].append(name)
     candidates = dict([eager] if eager else [])
     for peer in NAMED + BY_HAND:
         best = best_of({n: r for n, r in results.items() if family(n) == peer})
@@ -80,6 +83,7 @@ def evaluate(label, results):
     if best and line["peers"]:
         line["best_by_hand"] = by_hand[0]
         line["against_by_hand"] = ratio(tjit, by_hand[1])
+        line["jit_against_best"] = ratio(jit, by_hand[1])
     return line
 
 
@@ -110,6 +114,11 @@ def means(lines):
             geometric_mean(1 / line["against_best"] for line in complete)),
            ("the same, with steps rewritten by hand", len(complete),
             geometric_mean(1 / line["against_by_hand"] for line in complete))]
+    wrapped = [line for line in complete if line.get("jit_against_best")]
+    out.append((
+        "of the best peer's speed by tjit::jit(), with steps rewritten by hand",
+        len(wrapped),
+        geometric_mean(1 / line["jit_against_best"] for line in wrapped)))
     if len(partly) > len(complete):
         out.append(("of the best peer's speed, of those that are there",
                     len(partly),
@@ -143,6 +152,13 @@ def by_hand_cell(line):
     return f"{show(min(there)[0])} {min(there)[1]}" if there else "-"
 
 
+def jit_cells(line):
+    """The time of the wrapped function, and by that of the best peer."""
+    if not line["has_jit"]:
+        return "- | -"
+    return f"{show(line['jit'])} | {times(line.get('jit_against_best'))}"
+
+
 def times(value):
     """'1.23' or 'missing'."""
     return "missing" if value is None else f"{value:.2f}"
@@ -157,10 +173,12 @@ def markdown(lines, where, rows):
     out += ["", "Microseconds a step, medians. *tjit/best*: tjit's time by "
             "that of the best of E+, A, I and J, median over rounds; below 1 "
             "tjit is faster. *f*: the fused optimizer, called by hand. *By "
-            "hand*: the step rewritten as one function without autograd.", "",
+            "hand*: the step rewritten as one function without autograd. "
+            "*jit*: the step's function wrapped by tjit::jit(); *jit/best*: its "
+            "time by that of the best of all, steps by hand among them.", "",
             "| row | E+ | tjit | times E+ | A | I | J | best | tjit/best | "
-            "by hand | tjit/best with it |",
-            "|---|---|---|---|---|---|---|---|---|---|---|"]
+            "by hand | tjit/best with it | jit | jit/best |",
+            "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
     for line in lines:
         fused = " f" if line["E+ fused"] else ""
         out.append(
@@ -174,7 +192,7 @@ def markdown(lines, where, rows):
             + (f" ({', '.join(line['missing'])} missing)"
                if line["missing"] else "")
             + f" | {by_hand_cell(line)} | "
-            f"{times(line.get('against_by_hand'))} |")
+            f"{times(line.get('against_by_hand'))} | {jit_cells(line)} |")
     out.append("")
     for what, count, value in means(lines):
         out.append(f"- Geometric mean over {count} of {rows} rows: "

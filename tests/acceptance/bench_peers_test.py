@@ -1,8 +1,10 @@
 """`bench/peers/run.py`, the table of tjit beside its peers.
 
 What it proves: medians, ratios within a round, the best variant, geometric
-means; a peer that is missing is said to be, with the reason, and is no win; a
-wrong result is an error and no time; --resume measures nothing twice.
+means; jit() stands beside the best of all, steps by hand among them, and a
+function that was not replayed has no time; a peer that is missing is said to
+be, with the reason, and is no win; a wrong result is an error and no time;
+--resume measures nothing twice.
 
 No peer is installed: their Python, the runner of packages and the programs of
 the benchmark are scripts.
@@ -19,7 +21,8 @@ PEERS = pathlib.Path(__file__).resolve().parents[2] / "bench" / "peers"
 sys.path.insert(0, str(PEERS))
 import table  # noqa: E402  pylint: disable=wrong-import-position
 
-# A program of the suite: eager takes 8 us, with a fused optimizer 6, tjit 3.
+# A program of the suite: eager takes 8 us, with a fused optimizer 6, tjit 3, a
+# wrapped function 1, of which `replays` calls a step are replayed.
 PROGRAM = """#!{python}
 import json, pathlib, sys
 flags = dict(f[2:].split("=", 1) for f in sys.argv[1:] if "=" in f)
@@ -27,9 +30,11 @@ with pathlib.Path({calls!r}).open("a") as file:
     file.write(sys.argv[0] + "\\n")
 name = flags["benchmark_filter"].strip("^").replace("\\\\", "")
 us = 3.0 if "plain" not in sys.argv[0] else 6.0 if "fused" in name else 8.0
+if "--jit" in sys.argv:
+    us = 1.0
 print(json.dumps({{"context": {{"libtorch": "L", "compiler": "C"}},
     "benchmarks": [{{"name": name, "run_type": "iteration", "real_time": us,
-                     "label": "bits"}}]}}))
+                     "label": "bits", "functions": {replays}}}]}}))
 """
 # The peers' Python: J takes 2 us, J 512 4; packages are made; `says` is what it
 # prints for I.
@@ -116,6 +121,34 @@ class TableTest(unittest.TestCase):
             "J": rounds((2,))})
         self.assertEqual(line["missing"], ["I"])
 
+    def test_a_wrapped_function(self):
+        line = table.evaluate("r", {
+            "E+": rounds((10,)), "tjit": rounds((4,)), "jit": rounds((2,)),
+            "A-train": rounds((1,)), "I": rounds((9,)), "J": rounds((4,))})
+        self.assertEqual(line["jit"], 2)
+        # The step by hand is among its peers.
+        self.assertEqual(line["jit_against_best"], 2)
+        self.assertIn("| 2.00 | 2.00 |", table.markdown([line], {}, 1))
+        *_, (_, count, value) = table.means([line])
+        self.assertEqual((count, value), (1, 0.5))
+
+    def test_a_row_without_a_wrapped_function(self):
+        line = table.evaluate("r", {
+            "E+": rounds((10,)), "tjit": rounds((4,)), "A": rounds((1,)),
+            "I": rounds((9,)), "J": rounds((4,))})
+        self.assertIn("| - | 4.00 | - | - |\n",
+                      table.markdown([line], {}, 1))
+        *_, (_, count, value) = table.means([line])
+        self.assertEqual((count, value), (0, None))
+
+    def test_other_bits_of_a_wrapped_function(self):
+        line = table.evaluate("r", {
+            "E+": {**rounds((10,)), "bits": {"12"}},
+            "tjit": {**rounds((4,)), "bits": {"12"}},
+            "jit": {**rounds((4,)), "bits": {"13"}}})
+        self.assertEqual(line["failed"], ["jit"])
+        self.assertEqual(line["notes"], ["jit: other bits than eager"])
+
     def test_other_bits_of_tjit(self):
         line = table.evaluate("r", {
             "E+": {**rounds((10,)), "bits": {"12"}},
@@ -158,7 +191,7 @@ class TableTest(unittest.TestCase):
         lines = [table.evaluate("r", {
             "E+": rounds((8,)), "tjit": rounds((tjit,)), "A": rounds((2,)),
             "I": rounds((9,)), "J": rounds((9,))}) for tjit in (1, 4)]
-        (_, count, of_eager), (_, _, of_best), _ = table.means(lines)
+        (_, count, of_eager), (_, _, of_best), *_ = table.means(lines)
         self.assertEqual(count, 2)
         self.assertAlmostEqual(of_eager, 4)  # 8 and 2
         self.assertAlmostEqual(of_best, 1)  # 2 and 1/2
@@ -174,7 +207,7 @@ class RunTest(unittest.TestCase):
         self.calls = self.folder / "calls"
         (self.folder / "bin").mkdir()
         for name in ("bench_training", "bench_training_plain"):
-            self.script(f"bin/{name}", PROGRAM)
+            self.script(f"bin/{name}", PROGRAM, replays=0.99)
         self.script("bin/bench_aoti", RUNNER)
         self.python = self.script("python", PYTHON,
                                   says='{"samples": [7.0]}')
@@ -201,11 +234,24 @@ class RunTest(unittest.TestCase):
         done = self.run_py()
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("| 18 pinn | 6.00 f | 3.00 | 2.00 | - | 7.00 | 2.00 | J "
-                      "| 1.50 | 1.50 A-train | 2.00 |", done.stdout)
+                      "| 1.50 | 1.50 A-train | 2.00 | 1.00 | 0.67 |",
+                      done.stdout)
+        self.assertIn("over 1 of 1 rows: 1.50 of the best peer's speed by "
+                      "tjit::jit(), with steps rewritten by hand.", done.stdout)
         self.assertIn("- jax: X", done.stdout)
         self.assertEqual(self.count("bench_aoti"), 2)
         # Two rounds of I, I-train, J and J 512, and a package.
         self.assertEqual(self.count("measure.py"), 9)
+
+    def test_a_function_that_is_not_replayed(self):
+        self.script("bin/bench_training", PROGRAM, replays=0.1)
+        done = self.run_py()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("| 2.00 | missing | missing |", done.stdout)
+        self.assertIn("- 18 pinn, jit: bench_training row18/pinn/optim as jit: "
+                      "0.10 calls a step were replayed", done.stdout)
+        self.assertIn("over 0 of 1 rows: missing of the best peer's speed by "
+                      "tjit::jit()", done.stdout)
 
     def test_resume_measures_nothing_twice(self):
         whole = self.run_py().stdout
