@@ -266,6 +266,13 @@ class RunTest(unittest.TestCase):
         self.assertEqual(*([l for l in text.splitlines() if l[:1] == "|"]
                            for text in (done.stdout, whole)))
 
+    def test_the_least_sample_stands_for_a_process(self):
+        self.script("python", PYTHON, says='{"samples": [9.0, 5.0, 7.0]}')
+        self.assertIn("| - | 7.00 | 2.00 | J |", self.run_py().stdout)
+        least = self.run_py("--print", "--least").stdout
+        self.assertIn("| - | 5.00 | 2.00 | J |", least)
+        self.assertIn("- samples: the least of each process", least)
+
     def test_peers_that_are_not_installed(self):
         self.python.unlink()
         done = self.run_py()
