@@ -66,12 +66,12 @@ def environment(on):
     return env
 
 
-def run(program, rows, on, *flags):
+def run(program, rows, on, *flags, min_time=0.5):
     """{row: Google Benchmark's record} of one process."""
     suffix = "" if on else "_plain"
     done = subprocess.run(
         [PROGRAMS / f"bench_{program}{suffix}", "--benchmark_format=json",
-         "--benchmark_min_time=0.5",
+         f"--benchmark_min_time={min_time}",
          "--benchmark_filter=^(" + "|".join(sorted(rows)) + ")/", *flags],
         env=environment(on), text=True, capture_output=True, timeout=300,
         check=True)
@@ -98,8 +98,8 @@ class BenchSmokeTest(unittest.TestCase):
     def test_wrapped_functions(self):
         """Each row's function is replayed, with eager's bits."""
         for program, rows in WRAPPED.items():
-            on = run(program, rows, True, "--jit")
-            off = run(program, rows, False)
+            on = run(program, rows, True, "--jit", min_time=0.02)
+            off = run(program, rows, False, min_time=0.001)
             self.assertEqual(on.keys(), rows)
             for row in rows:
                 with self.subTest(row):
