@@ -284,7 +284,7 @@ def run_once(programs, point, peer, options):
         f"--threads={options.threads}", *peer.flags
     ]
     what = f"{name} {benchmark} as {peer.name}"
-    got = run_command(command, env, what)
+    got = run_command(command, env, what, options.clock)
     return replayed_function(got, what) if peer is TJIT_JIT else got
 
 
@@ -300,7 +300,7 @@ def replayed_function(got, what):
                        "see `tjit explain`"}
 
 
-def run_command(command, env, what):
+def run_command(command, env, what, clock="wall"):
     """The result of `command`, as run_once() gives it."""
     try:
         done = subprocess.run(command, env=env, text=True, capture_output=True,
@@ -313,11 +313,12 @@ def run_command(command, env, what):
     # A defect or option that this build does not know is said on stderr.
     if "TJIT_PLANTED_DEFECT" in env and "TJIT_PLANTED_DEFECT" in done.stderr:
         return {"missing": done.stderr.strip()[-200:]}
-    return parse(done.stdout)
+    return parse(done.stdout, clock)
 
 
-def parse(text):
-    """Samples in us and counters from Google Benchmark's JSON."""
+def parse(text, clock):
+    """Samples in us and counters from Google Benchmark's JSON. Its processor
+    time is that of the program's thread."""
     report = json.loads(text)
     runs = [b for b in report["benchmarks"] if b["run_type"] == "iteration"]
     if not runs:
@@ -327,7 +328,8 @@ def parse(text):
             "iterations", "real_time", "cpu_time", "time_unit", "label"}
     counters = {key: statistics.median(run[key] for run in runs)
                 for key in runs[0] if key not in skip}
-    return {"samples": [run["real_time"] for run in runs],
+    time = "cpu_time" if clock == "processor" else "real_time"
+    return {"samples": [run[time] for run in runs],
             "less": "/less/" in runs[0]["name"],
             "bits": runs[0].get("label", ""), "counters": counters,
             "context": report["context"]}
@@ -676,6 +678,7 @@ def machine(options):
             "load": os.getloadavg()[0], "system": platform.platform(),
             "libc": " ".join(platform.libc_ver()),
             "commit": commit.stdout.strip() or "unknown",
+            "clock": options.clock,
             "rounds": options.rounds, "repetitions": options.repetitions,
             "min_time_s": options.min_time}
 
@@ -787,7 +790,7 @@ def run_all(options, chosen, where, kept):
 
 
 # What samples must agree in to stand in one table.
-MUST_AGREE = ("commit", "cpu", "system", "threads", "repetitions",
+MUST_AGREE = ("commit", "cpu", "system", "threads", "clock", "repetitions",
               "min_time_s")
 # What says which lines the table of a run has.
 SHAPES = ("rows", "full", "compiled", "threads")

@@ -88,6 +88,10 @@ def add_options(parser, folder):
                         help="go on behind the samples in the output folder")
     parser.add_argument("--print", action="store_true", dest="only_print",
                         help="measure nothing, report the samples there")
+    parser.add_argument("--clock", choices=("wall", "processor"),
+                        default="wall",
+                        help="what times are: processor times do not count "
+                        "that others run on the same core (default: wall)")
     parser.set_defaults(folder=folder)
 
 

@@ -134,8 +134,7 @@ class Peers:
                    "--peer", family[0], "--variant", variant,
                    "--eager", program, "--benchmark", point.benchmark,
                    "--expected", folder / "expected.bin",
-                   "--repetitions", str(self.options.repetitions),
-                   "--min-time", str(self.options.min_time)]
+                   *self.timing()]
         what = f"{point.label} as {name}"
         if family[0] != "A":
             return self.whole(run_json(command, what, PROCESS_S, self.env))
@@ -145,11 +144,14 @@ class Peers:
         made = self.package(package, command, what, self.key_of(point))
         if "prepared" not in made:
             return made
-        return self.whole(run_json(
-            [self.runner, package,
-             "--repetitions", str(self.options.repetitions),
-             "--min-time", str(self.options.min_time)],
-            what, PROCESS_S, self.env))
+        return self.whole(run_json([self.runner, package, *self.timing()],
+                                   what, PROCESS_S, self.env))
+
+    def timing(self):
+        """What measure.py and bench_aoti are told about it."""
+        return ["--repetitions", str(self.options.repetitions),
+                "--min-time", str(self.options.min_time),
+                "--clock", self.options.clock]
 
     @staticmethod
     def whole(got):

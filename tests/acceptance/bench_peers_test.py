@@ -34,7 +34,7 @@ if "--jit" in sys.argv:
     us = 1.0
 print(json.dumps({{"context": {{"libtorch": "L", "compiler": "C"}},
     "benchmarks": [{{"name": name, "run_type": "iteration", "real_time": us,
-                     "label": "bits", "functions": {replays}}}]}}))
+                     "cpu_time": us / 2, "label": "bits", "functions": {replays}}}]}}))
 """
 # The peers' Python: J takes 2 us, J 512 4; packages are made; `says` is what it
 # prints for I.
@@ -46,6 +46,7 @@ if sys.argv[1] == "-c":
 with pathlib.Path({calls!r}).open("a") as file:
     file.write("measure.py\\n")
 flags = dict(zip(sys.argv[3::2], sys.argv[4::2]))
+assert flags["--clock"] in ("wall", "processor")
 assert flags["--benchmark"] == "row18/pinn/optim"
 assert pathlib.Path(flags["--eager"]).name == "bench_training_plain"
 peer = flags["--peer"]
@@ -265,6 +266,15 @@ class RunTest(unittest.TestCase):
         self.assertEqual(self.count(), 3)
         self.assertEqual(*([l for l in text.splitlines() if l[:1] == "|"]
                            for text in (done.stdout, whole)))
+
+    def test_processor_time(self):
+        done = self.run_py("--clock", "processor")
+        self.assertIn("| 18 pinn | 3.00 f | 1.50 |", done.stdout)
+        self.assertIn("- clock: processor", done.stdout)
+        again = self.run_py("--resume")
+        self.assertEqual(again.returncode, 2)
+        self.assertIn("is of a run with clock processor, this one has wall",
+                      again.stderr)
 
     def test_the_least_sample_stands_for_a_process(self):
         self.script("python", PYTHON, says='{"samples": [9.0, 5.0, 7.0]}')
