@@ -111,8 +111,7 @@ at::Tensor OpDeferral::MakeSurvivor(const CompactResult& result,
   }
 }
 
-// The op's place in the run goes, and what it alone claimed; older slots that
-// it claimed are let go with the next flush.
+// The op's place goes, and what it alone claimed; the rest at the next flush.
 void OpDeferral::UndoDefer(CallFrame& frame, const TraceNode* node) {
   for (std::size_t s = node->slot_begin; s < run_.slots.size(); ++s) {
     const SlotBinding& slot = run_.slots[s];
