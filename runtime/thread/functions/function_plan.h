@@ -27,9 +27,9 @@
 // a path of its own, whose steps up to the read are those of the others. A
 // replay runs these steps, looks at the number, and goes on by the plan that
 // read the same. If there is none the function runs: so a function must not
-// have written into what was there before when it reads, and draws no random
-// numbers. Indices that it computes are looked at in the same way, as an op
-// would throw on them: what was drawn before is drawn again then (DrawScope).
+// have written into what was there before when it reads, and what was drawn for
+// the replay is drawn again (DrawScope). Indices that it computes are looked at
+// in the same way: an op would throw on them.
 //
 // Invariants: (1) A plan holds no strong reference to a tensor or storage.
 // (2) A plan does not change once it is published, but for its counters.

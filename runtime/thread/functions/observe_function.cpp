@@ -609,8 +609,8 @@ void LookAtReads(const std::vector<const StepRecord*>& steps,
     draws |= !IsFixed(*session, d);
   }
   for (const FunctionRead& read : session->reads) {
-    // What was drawn before a check that fails is drawn again.
-    const bool is_late = (draws && !read.is_check) || first_write < read.step;
+    // What was drawn for a replay that ends at a read is drawn again.
+    const bool is_late = (draws && read.part >= 0) || first_write < read.step;
     if (read.part >= 0) {
       const FunctionPart& part =
           session->parts[static_cast<std::size_t>(read.part)];
