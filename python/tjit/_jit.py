@@ -546,7 +546,9 @@ def _call(target, args, kwargs):
             return target.__wrapped__(*args, **kwargs)
         again = None
         if state.gradients and not seen:
-            again = functools.partial(_run_again, target, args, kwargs, packed)
+            again = functools.partial(
+                _run_again, target._weak(), *_frozen_arguments(args, kwargs),
+                packed)
         out = _p.tjit_py_jit_begin(state.handle, packed, again)
     kind = type(out)
     if kind is _Capsule:
@@ -580,12 +582,65 @@ def _run(target, state, call, args, kwargs, seen=()):
     return box[0]
 
 
-def _run_again(target, args, kwargs, packed):
+def _frozen_arguments(args, kwargs):
+    """The arguments as they are now, for a graph that may outlive them. Whoever
+    collects garbage sees nothing of a graph, so it holds tensors alone."""
+    if not kwargs and all(type(a) in _LEAVES for a in args):
+        return args, kwargs
+    return (tuple([_frozen(a) for a in args]),
+            {name: _frozen(a) for name, a in kwargs.items()})
+
+
+_LEAVES = frozenset((Tensor, Parameter, float))
+
+
+class _Weak:
+    """A module among frozen arguments."""
+
+    def __init__(self, value):
+        self.value = weakref.ref(value)
+
+
+def _frozen(value):
+    if type(value) in _LEAVES:
+        return value
+    kind = _kind_of(value)
+    if kind is _Module:
+        return _Weak(value)
+    if not issubclass(kind, _Holder):
+        return value
+    forms = [lambda made, child=_frozen(child): child
+             for child in kind.children(value)]
+    return kind.form(value, forms)(None)
+
+
+def _thawed(value):
+    if type(value) in _LEAVES:
+        return value
+    if type(value) is _Weak:
+        module = value.value()
+        if module is None:
+            raise ReferenceError("a module that it was called with is gone")
+        return module
+    kind = _kind_of(value)
+    if not issubclass(kind, _Holder):
+        return value
+    forms = [lambda made, child=_thawed(child): child
+             for child in kind.children(value)]
+    return kind.form(value, forms)(None)
+
+
+def _run_again(weak, args, kwargs, packed):
     """Runs the function of a replayed call for the graph behind its results.
 
     Returns the tensors in its result, or why there are none.
     """
+    target = weak()
+    if target is None:
+        return "it is gone: keep it as long as such graphs"
     try:
+        args = tuple([_thawed(a) for a in args])
+        kwargs = {name: _thawed(a) for name, a in kwargs.items()}
         if _pack(target, target._state, args, kwargs) != packed:
             return (f"{target.__name__}() is called with other arguments, or "
                     "another mode of a module, than before")
@@ -843,6 +898,10 @@ class Jit(_Callable):
                     self._plain = self._made.plain
         return self._made
 
+    def _weak(self):
+        """What returns the function as long as it is there, else None."""
+        return weakref.ref(self)
+
     def _new_state(self, owner):
         return _State(self._options, _Watched(self.__wrapped__, owner) or None)
 
@@ -882,6 +941,15 @@ class _Method(_Callable):
         if _c is not None:
             self._state = jit._state_of(owner)
             self._plain = self._state.plain
+
+    def _weak(self):
+        jit, owner = weakref.ref(self._jit), weakref.ref(self.__self__)
+
+        def method():
+            found = jit(), owner()
+            return None if None in found else _Method(*found)
+
+        return method
 
     @property
     def __wrapped__(self):

@@ -16,7 +16,7 @@ import unittest
 from package_case import BITS, FIRST, REFUSED, PackageCase
 
 PRELUDE = """
-import collections, copy, dataclasses, gc, struct, threading
+import collections, copy, dataclasses, gc, struct, threading, weakref
 nn, F = torch.nn, torch.nn.functional
 torch.set_num_threads(1)
 torch.manual_seed(1)
@@ -193,18 +193,83 @@ x, y, scales = call(fast)
 net.eval()
 refused(RuntimeError, lambda: penalty(y, x), 'forward()', 'mode of a module')
 net.train()
-x, y, scales = call(new())
+# The function has to live on.
+del fast
+refused(RuntimeError, lambda: penalty(y, x), 'it is gone')
+# A list is what it was at the call.
+fast = new()
+x, y, scales = call(fast)
 scales[0] = 3.0
-refused(RuntimeError, lambda: penalty(y, x), 'other arguments')
-x, y, scales = call(new())
+right = torch.autograd.grad((net(x) * 2.0).sum(), x)[0]
+assert bits(penalty(y, x)[0].detach()) == bits(right)
+# What no version tells of.
+fast = new()
+x, y, scales = call(fast)
+x.data.add_(1)
+refused(RuntimeError, lambda: penalty(y, x), 'other values')
+# Modes are those of the call.
+fast = new()
+x, y, scales = call(fast)
+right = net(x) * 2.0
+with torch.autocast('cpu', torch.bfloat16):
+    right, = penalty(right, x)
+    assert bits(penalty(y, x)[0].detach()) == bits(right.detach())
+# Whether parameters ask for gradients is asked at the call.
+fast = new()
+for before, behind in (False, True), (True, False):
+    net.requires_grad_(before)
+    for i in range(8):
+        x = torch.randn(8, 4, requires_grad=True)
+        fast(x, [2.0]).sum().backward()
+    x, y, scales = call(fast)
+    net.requires_grad_(behind)
+    again = fast.stats()['plans']
+    y.sum().backward()
+    assert fast.stats()['plans'] == again
+    net.requires_grad_(True)
+    net.zero_grad()
+
+# Functions inside are run as well.
+inner = tjit.jit(net, gradients=True)
+outer = tjit.jit(lambda x: inner(x) * 2, gradients=True, verify_every=0)
+for i in range(12):
+    x = torch.randn(8, 4, requires_grad=True)
+    inner(x).sum().backward()
+    outer(x).sum().backward()
+y = outer(x)
+right = torch.autograd.grad((net(x) * 2.0).sum(), x)[0]
+assert bits(penalty(y, x)[0].detach()) == bits(right)
+
+# A graph holds neither the function nor what tensors are passed in.
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+holder = Holder()
+seen = weakref.ref(holder)
+fast = tjit.jit(lambda x, m: m.inner(x).tanh(), gradients=True)
+for i in range(12):
+    x = torch.randn(8, 4)
+    y = fast(x, holder)
+    y.sum().backward()
+assert fast.stats()['replays'] >= 4
+holder.last = fast(x, holder)
+del holder, fast, y
+gc.collect()
+assert seen() is None
+fast = new()
+x, y, scales = call(fast)
 fails = True
 refused(RuntimeError, lambda: penalty(y, x), "raises KeyError: 'gone'")
 fails = False
-x, y, scales = call(new())
+fast = new()
+x, y, scales = call(fast)
 with torch.no_grad():
     x.add_(1)
 refused(RuntimeError, lambda: penalty(y, x), 'modified by an inplace operation')
-x, y, scales = call(new())
+fast = new()
+x, y, scales = call(fast)
 y.sum().backward()
 refused(RuntimeError, lambda: y.sum().backward(), 'a second time')
 

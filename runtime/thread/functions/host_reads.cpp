@@ -118,7 +118,9 @@ std::size_t SlotsBefore(const FunctionRecord& record, std::size_t step) {
 
 bool LivesAtRead(const FunctionSession& session, std::size_t s,
                  const Block* block) {
-  if (session.follows->slots[s].kind == FunctionSlot::Kind::kBorn) {
+  const FunctionSlot::Kind kind = session.follows->slots[s].kind;
+  if (kind == FunctionSlot::Kind::kBorn ||
+      kind == FunctionSlot::Kind::kConstant) {
     const auto& born = session.born;
     return s < born.size() && born[s] && born[s]->use_count() != 0;
   }
@@ -236,7 +238,7 @@ void FunctionCalls::KeepConstants() {
         session.ConstantOf(s) != nullptr) {
       continue;
     }
-    if (!bound.copied && !HoldsNumber(session, s, bound, session.keeps_graph)) {
+    if (!bound.copied && !HoldsNumber(session, s, bound, /*may_live=*/true)) {
       return session.Fail(Refusal::kHostData);
     }
     session.constants.emplace_back(
@@ -259,7 +261,6 @@ void FunctionCalls::NoteBorn(const CallFrame& frame, const TraceNode& node) {
     if (result.kind != ResultRecord::Kind::kFresh || impl == nullptr) continue;
     note(result.slot, impl);
   }
-  if (!function_->keeps_graph) return;
   for (std::size_t a = 0; a < node.step.args.size(); ++a) {
     const std::int32_t slot = node.step.args[a].slot;
     if (slot == kNoSlot || frame.tensors[a].impl == nullptr) continue;

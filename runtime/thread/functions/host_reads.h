@@ -33,8 +33,9 @@ bool IndicesHold(const FunctionPlan& plan, const Run& run);
 
 // How many slots the steps before number `step` use.
 std::size_t SlotsBefore(const FunctionRecord& record, std::size_t step);
-// True if the program still has what the function has made in slot `s`, which
-// was bound to `block`. REQUIRES: the session follows a record.
+// True if the program still has what the function has made in slot `s`, or of a
+// number for it, which was bound to `block`. REQUIRES: the session follows a
+// record.
 bool LivesAtRead(const FunctionSession& session, std::size_t s,
                  const Block* block);
 

@@ -24,6 +24,7 @@
 #include "runtime/thread/functions/jit_core.h"
 #include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/functions/jit_node.h"
+#include "runtime/thread/functions/run_again.h"
 #include "runtime/thread/materialize.h"
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_registry.h"
@@ -64,7 +65,8 @@ bool IsWider(Likeness likeness) {
 
 // This thread's state, where a function may be replayed or recorded now.
 ThreadState* UsableState() {
-  if (!runtime::g_settings.may_defer() || runtime::g_settings.HasModes()) {
+  if (!runtime::g_settings.may_defer() || runtime::g_settings.HasModes() ||
+      runtime::RunsAgain()) {
     return nullptr;
   }
   ThreadState* const state = runtime::ActiveState();
@@ -214,7 +216,8 @@ const FunctionPlan* JitCall::FindOther(const FunctionPlan& plan,
         runtime::Compare(known->key, plan.key.context, plan.key.global,
                          inputs) == Likeness::kSame &&
         runtime::NumbersFit(*known, numbers_) &&
-        HoldsLeaves(*known, tensors_) && runtime::HoldsCaptured(*known)) {
+        HoldsLeaves(*known, tensors_) &&
+        runtime::HoldsCaptured(*known, core_->is_backward)) {
       return known.get();
     }
   }
@@ -232,7 +235,8 @@ bool JitCall::Begin() {
   const std::uint32_t context = runtime::CurrentContext();
   if (context == 0) return false;
   Found found = Find(*state, context);
-  if (found.plan != nullptr && !runtime::HoldsCaptured(*found.plan)) {
+  if (found.plan != nullptr &&
+      !runtime::HoldsCaptured(*found.plan, core_->is_backward)) {
     found.plan->is_dropped.store(true, std::memory_order_relaxed);
     found.plan = nullptr;
     found.is_wider = false;

@@ -148,7 +148,7 @@ bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers) {
   return true;
 }
 
-bool HoldsCaptured(const FunctionPlan& plan) {
+bool HoldsCaptured(const FunctionPlan& plan, bool is_backward) {
   for (const CapturedStorage& captured : plan.captured) {
     if (captured.storage.use_count() == 0) return false;
     if (!captured.tensor) continue;
@@ -157,7 +157,7 @@ bool HoldsCaptured(const FunctionPlan& plan) {
     if (StorageOf(impl) != captured.storage._unsafe_get_target() ||
         !SameGeometry(impl, captured.geometry) ||
         impl->storage_offset() != captured.geometry.offset ||
-        RequiresGrad(impl) != captured.requires_grad) {
+        (!is_backward && RequiresGrad(impl) != captured.requires_grad)) {
       return false;
     }
   }

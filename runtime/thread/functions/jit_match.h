@@ -27,7 +27,7 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
 // True if each number takes the formula that was recorded.
 bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 // True if what the function found by itself is as it was when it was recorded.
-bool HoldsCaptured(const FunctionPlan& plan);
+bool HoldsCaptured(const FunctionPlan& plan, bool is_backward = false);
 // True if no call can hold it again.
 bool IsDead(const FunctionPlan& plan);
 // A replay by it came to nothing. A plan of which that is so again and again

@@ -9,6 +9,7 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
@@ -413,6 +414,34 @@ void JitNode::CheckVersions(const FunctionPlan* backward) const {
   }
 }
 
+// False if a result has other bits than the call has returned: what it takes
+// has changed in a way that no version tells, as by NumPy.
+bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
+  const at::NoGradGuard no_grad;
+  const std::vector<std::uint32_t>& living = plan_->gradients->living;
+  for (std::size_t l = 0; l < living.size(); ++l) {
+    for (std::size_t i = 0; i < plan_->results.size(); ++i) {
+      const FunctionResult& result = plan_->results[i];
+      const std::size_t made = result.kind == FunctionResult::Kind::kSlot
+                                   ? result.index
+                                   : result.index + plan_->fresh.size();
+      if (!result.is_made() || result.same_as >= 0 || made != living[l] ||
+          VersionOf(values_.living[l]) !=
+              values_.versions[values_.arguments.size() + l]) {
+        continue;  // it may have been changed since
+      }
+      const at::Tensor then = values_.living[l].contiguous(),
+                       now = results[i].contiguous();
+      if (then.nbytes() != now.nbytes() ||
+          std::memcmp(then.const_data_ptr(), now.const_data_ptr(),
+                      now.nbytes()) != 0) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 // THROWS: what the function throws; c10::Error where it may not run again.
 void JitNode::RunAgain() {
   const std::string who =
@@ -444,6 +473,10 @@ void JitNode::RunAgain() {
   const std::vector<at::Tensor> results =
       runtime::RunAgain(*plan_, moves_, who, run_again_);
   bool is_same = results.size() == plan_->results.size();
+  TORCH_CHECK(!is_same || HasSameResults(results), who,
+              "and it returns other values than before: what it takes has been "
+              "changed without autograd, or a number that it finds by itself",
+              advice);
   std::vector<at::Tensor> roots;
   for (std::size_t i = 0; is_same && i < results.size(); ++i) {
     const FunctionResult& result = plan_->results[i];
@@ -454,6 +487,7 @@ void JitNode::RunAgain() {
   is_same = is_same && graph_.Read(roots, first) &&
             graph_.size() == plan_->gradients->nodes &&
             graph_.Outside() == next_edges();
+  if (!is_same) graph_.Clear();
   TORCH_CHECK(is_same, who, "and it makes another graph than before", advice);
   graph_.Renumber(first_);
 }

@@ -136,6 +136,9 @@ class PlanBuilder {
         if (has_run) {
           if (session_.ConstantOf(s) == nullptr) {
             session_.Fail(Refusal::kNotSame);
+          } else if (plan_->gradients == nullptr &&
+                     LivesAtRead(session_, s, bound.block)) {
+            session_.Fail(Refusal::kEscapes);
           }
           return;
         }

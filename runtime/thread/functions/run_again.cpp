@@ -3,16 +3,20 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "recorder/op_record.h"
+#include "runtime/call/kernel_state.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/library_call.h"
 #include "runtime/library_calls/recorded_tensors.h"
+#include "support/mutex.h"
 
 namespace tjit::runtime {
 namespace {
@@ -84,6 +88,32 @@ class Kept {
   std::uint32_t current_;
 };
 
+// The threads on which functions run again: rare, so no thread has a word for
+// it.
+std::atomic<int> g_running{0};
+Mutex g_mutex;
+std::vector<std::thread::id>& Running() {
+  static auto& running = *new std::vector<std::thread::id>;
+  return running;
+}
+
+class RunningScope {
+ public:
+  RunningScope() {
+    const MutexLock lock(g_mutex);
+    Running().push_back(std::this_thread::get_id());
+    g_running.fetch_add(1);
+  }
+  ~RunningScope() {
+    const MutexLock lock(g_mutex);
+    Running().erase(std::find(Running().begin(), Running().end(),
+                              std::this_thread::get_id()));
+    g_running.fetch_sub(1);
+  }
+  RunningScope(const RunningScope&) = delete;
+  RunningScope& operator=(const RunningScope&) = delete;
+};
+
 at::Tensor ExchangeState(const at::Tensor& state) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
@@ -118,6 +148,13 @@ bool Writes(const FunctionRecord& record, std::size_t c) {
       });
 }
 
+bool RunsAgain() {
+  if (g_running.load(std::memory_order_relaxed) == 0) return false;
+  const MutexLock lock(g_mutex);
+  return std::find(Running().begin(), Running().end(),
+                   std::this_thread::get_id()) != Running().end();
+}
+
 std::vector<at::Tensor> RunAgain(
     const FunctionPlan& plan, const GeneratorMoves& moves,
     const std::string& who, c10::function_ref<std::vector<at::Tensor>()> run) {
@@ -139,6 +176,9 @@ std::vector<at::Tensor> RunAgain(
   };
   std::vector<at::Tensor> results;
   try {
+    const RunningScope running;
+    ContextScope as_then;
+    as_then.Switch(plan.key.context);
     const at::AutoGradMode on(true);
     results = run();
   } catch (...) {

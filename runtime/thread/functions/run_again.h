@@ -12,6 +12,8 @@
 //           then than they had at the call, so nothing may depend on them but
 //           what the function writes into them: as with running statistics of
 //           a batch norm, and counters.
+//   modes   of the thread are those of the call, and functions inside of it
+//           are not replayed: their graphs are part of this one.
 //
 // Threads: any. Tested by: tests/runtime/thread/jit_graph_test.cpp
 #pragma once
@@ -34,6 +36,9 @@ bool MayRunAgain(const FunctionPlan& plan);
 
 // True if the function writes into captured storage `c`.
 bool Writes(const FunctionRecord& record, std::size_t c);
+
+// True while a function runs again on this thread.
+bool RunsAgain();
 
 // What `run` returns. `moves`: of the generator, by the call. THROWS: what
 // `run` throws, c10::Error from `who` where it has drawn other numbers.
