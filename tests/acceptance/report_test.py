@@ -251,8 +251,18 @@ class DigitsTest(Case):
                          did["flushes"])
         self.assertEqual(self.shown.values("eager-table", "calls"),
                          [op["calls"] for op in did["eager_ops"]])
-        self.assertEqual(self.shown.values("exposures", "bytes"),
-                         [taken["bytes"] for taken in did["exposures"]])
+        # The epoch with tjit switched off has taken no pointers away.
+        self.assertEqual(did["exposures"], [])
+        self.assertNotIn("exposures", self.shown.tables)
+
+    def test_pointers_that_were_taken(self):
+        taken = [{"place": "train.cpp", "times": 24, "bytes": 36864,
+                  "tensor": ""},
+                 {"place": "init()", "times": 2, "bytes": 64, "tensor": "w"}]
+        self.changed(exposures=taken, blocks_exposed=26)
+        shown = self.report()
+        self.assertEqual(shown.values("exposures", "bytes"), [36864, 64])
+        self.assertEqual(shown.values("exposures", "times"), [24, 2])
 
     def test_explain_says_the_same(self):
         told = run(TJIT, "explain", self.stats).stdout
