@@ -19,6 +19,7 @@
 #include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/thread/functions/jit_match.h"
 #include "runtime/thread/functions/run_again.h"
+#include "runtime/thread/materialize.h"
 
 namespace tjit::internal {
 
@@ -414,6 +415,14 @@ void JitNode::CheckVersions(const FunctionPlan* backward) const {
   }
 }
 
+// Its elements in a row, with their bytes: an untyped pointer waits for nobody.
+at::Tensor Ready(const at::Tensor& t) {
+  at::Tensor dense = t.contiguous();
+  runtime::MaterializeForRead(dense.unsafeGetTensorImpl(),
+                              FlushReason::kConstRead);
+  return dense;
+}
+
 // False if a result has other bits than the call has returned: what it takes
 // has changed in a way that no version tells, as by NumPy.
 bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
@@ -430,8 +439,7 @@ bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
               values_.versions[values_.arguments.size() + l]) {
         continue;  // it may have been changed since
       }
-      const at::Tensor then = values_.living[l].contiguous(),
-                       now = results[i].contiguous();
+      const at::Tensor then = Ready(values_.living[l]), now = Ready(results[i]);
       if (then.nbytes() != now.nbytes() ||
           std::memcmp(then.const_data_ptr(), now.const_data_ptr(),
                       now.nbytes()) != 0) {

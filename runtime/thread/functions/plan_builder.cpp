@@ -318,8 +318,6 @@ class PlanBuilder {
       if (read.part >= 0) {
         const auto part = static_cast<std::size_t>(read.part);
         session_.Fail(Refusal::kAtCall, record_.parts[part].call->entry->id);
-      } else if (!read.is_check) {
-        session_.Fail(Refusal::kHostRead);
       }
     }
     if (!session_.leaves.empty()) session_.Fail(Refusal::kGradients);

@@ -13,10 +13,6 @@
 namespace tjit {
 namespace {
 
-at::Tensor GeneratorState() {
-  return at::detail::getDefaultCPUGenerator().get_state();
-}
-
 // Calls both from the same state of the generator.
 template <class F, class... Args>
 void ExpectSameDraws(Jit<F>& fast, const F& f, const Args&... args) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 #include <tjit/jit.h>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <utility>
 #include <vector>
@@ -27,6 +29,13 @@ inline bool SameBits(const at::Tensor& a, const at::Tensor& b) {
   sync();  // an untyped pointer is no sync point
   return x.sizes() == y.sizes() && x.dtype() == y.dtype() &&
          std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+}
+
+// Of the default generator.
+inline at::Tensor GeneratorState() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  return generator.get_state();
 }
 
 class JitTest : public ::testing::Test {
