@@ -60,24 +60,28 @@ class Places {
   std::vector<ExplainedExposure> places_ ABSL_GUARDED_BY(mutex_);
 };
 
-std::atomic<int> g_looked_at{0};
+// The last one that was noted; only compared.
+std::atomic<const c10::StorageImpl*> g_noted{nullptr};
 
 }  // namespace
 
 void RecordExposure(const c10::StorageImpl* storage, std::uint64_t bytes) {
-  if (g_looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
-      g_looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
+  static std::atomic<int> looked_at{0};
+  if (looked_at.load(std::memory_order_relaxed) >= kLookedAt ||
+      looked_at.fetch_add(1, std::memory_order_relaxed) >= kLookedAt) {
     return;
   }
   try {
     Places::Get().Add(PlaceOfCall(), TensorNameOf(storage), bytes);
+    g_noted.store(storage, std::memory_order_relaxed);
   } catch (const std::exception&) {
     // No memory: the report has a line less.
   }
 }
 
 void ForgetExposure(const c10::StorageImpl* storage) {
-  if (g_looked_at.load(std::memory_order_relaxed) > kLookedAt) return;
+  if (g_noted.load(std::memory_order_relaxed) != storage) return;
+  g_noted.store(nullptr, std::memory_order_relaxed);
   try {
     Places::Get().Remove(PlaceOfCall(), TensorNameOf(storage));
   } catch (const std::exception&) {
