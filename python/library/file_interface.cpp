@@ -92,8 +92,9 @@ void* tjit_py_form_to_save(void* core, const char* packed) {
     const Call call(CoreOf(core)->get(), packed);
     const auto* const returned = static_cast<const Returned*>(
         call.jit.ReturnedToSave("tjit::save_package"));
-    void* const form =
-        returned->form == nullptr ? g_python.none : returned->form;
+    void* const form = returned->form.object() == nullptr
+                           ? g_python.none
+                           : returned->form.object();
     g_python.add_reference(form);
     return form;
   });

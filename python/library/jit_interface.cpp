@@ -143,7 +143,7 @@ void* Begin(std::unique_ptr<Call> call, std::unique_ptr<Reference> again) {
     if (is_replayed) {
       const auto* const returned =
           static_cast<const Returned*>(call->jit.returned());
-      form = returned->form;
+      form = returned->form.object();
       for (std::size_t i = 0; i < returned->tensors; ++i) {
         tensors.push_back(call->jit.TakeResult());
       }

@@ -63,12 +63,11 @@ class Reference {
 
 // What a function returned, without its tensors.
 struct Returned {
-  Returned(void* f, std::size_t n) : kept(f), form(f), tensors(n) {
-    if (form != nullptr) g_python.add_reference(form);
+  Returned(void* f, std::size_t n) : form(f), tensors(n) {
+    if (f != nullptr) g_python.add_reference(f);
   }
 
-  const Reference kept;
-  void* const form;
+  const Reference form;
   const std::size_t tensors;
 };
 

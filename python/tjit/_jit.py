@@ -587,8 +587,7 @@ def _frozen_arguments(args, kwargs):
     collects garbage sees nothing of a graph, so it holds tensors alone."""
     if not kwargs and all(type(a) in _LEAVES for a in args):
         return args, kwargs
-    return (tuple([_frozen(a) for a in args]),
-            {name: _frozen(a) for name, a in kwargs.items()})
+    return _copy(args, _frozen), _copy(kwargs, _frozen)
 
 
 _LEAVES = frozenset((Tensor, Parameter, float))
@@ -602,30 +601,25 @@ class _Weak:
 
 
 def _frozen(value):
-    if type(value) in _LEAVES:
-        return value
-    kind = _kind_of(value)
-    if kind is _Module:
-        return _Weak(value)
-    if not issubclass(kind, _Holder):
-        return value
-    forms = [lambda made, child=_frozen(child): child
-             for child in kind.children(value)]
-    return kind.form(value, forms)(None)
+    return _Weak(value) if isinstance(value, Module) else value
 
 
 def _thawed(value):
-    if type(value) in _LEAVES:
+    if type(value) is not _Weak:
         return value
-    if type(value) is _Weak:
-        module = value.value()
-        if module is None:
-            raise ReferenceError("a module that it was called with is gone")
-        return module
+    module = value.value()
+    if module is None:
+        raise ReferenceError("a module that it was called with is gone")
+    return module
+
+
+def _copy(value, change):
+    """The value, or a holder like it, with what `change` makes of all that is
+    in it."""
     kind = _kind_of(value)
     if not issubclass(kind, _Holder):
-        return value
-    forms = [lambda made, child=_thawed(child): child
+        return change(value)
+    forms = [lambda made, child=_copy(child, change): child
              for child in kind.children(value)]
     return kind.form(value, forms)(None)
 
@@ -639,8 +633,7 @@ def _run_again(weak, args, kwargs, packed):
     if target is None:
         return "it is gone: keep it as long as such graphs"
     try:
-        args = tuple([_thawed(a) for a in args])
-        kwargs = {name: _thawed(a) for name, a in kwargs.items()}
+        args, kwargs = _copy(args, _thawed), _copy(kwargs, _thawed)
         if _pack(target, target._state, args, kwargs) != packed:
             return (f"{target.__name__}() is called with other arguments, or "
                     "another mode of a module, than before")

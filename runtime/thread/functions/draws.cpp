@@ -62,10 +62,8 @@ bool IsRandom(const FunctionDraw& draw) {
   return draw.call->entry->op_class == OpClass::kRandom;
 }
 
-bool SameState(const at::Generator& a, const at::Generator& b) {
-  const at::Tensor x = a.get_state(), y = b.get_state();
-  return x.nbytes() == y.nbytes() &&
-         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+bool DrawsRandom(const FunctionRecord& record) {
+  return std::any_of(record.draws.begin(), record.draws.end(), IsRandom);
 }
 
 }  // namespace
@@ -128,6 +126,20 @@ at::Generator CopyOfGenerator() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
   return generator.clone();
+}
+
+at::Generator ExchangeGenerator(const at::Generator& to) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  at::Generator before = generator.clone();
+  generator.set_state(to.get_state());
+  return before;
+}
+
+bool SameState(const at::Generator& a, const at::Generator& b) {
+  const at::Tensor x = a.get_state(), y = b.get_state();
+  return x.nbytes() == y.nbytes() &&
+         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
 }
 
 bool AccountsForGenerator(const FunctionSession& session) {
@@ -193,34 +205,27 @@ bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors) {
       });
 }
 
-bool DrawsRandom(const FunctionRecord& record) {
-  return std::any_of(record.draws.begin(), record.draws.end(), IsRandom);
-}
-
-void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors) {
-  const KernelScope kernel;
-  for (const FunctionDraw& draw : record.draws) {
-    if (IsRandom(draw)) Draw(draw, tensors[draw.tensor], at::Generator());
-  }
-}
-
-void PutBack(const GeneratorMoves& moves) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  if (SameState(generator, moves.after)) {
-    generator.set_state(moves.before.get_state());
-  }
-}
-
 DrawScope::DrawScope(const FunctionPlan& plan, const at::Tensor* tensors,
                      GeneratorMoves* moves)
     : moves_(*moves) {
   const bool is_needed =
       (plan.gradients != nullptr || !plan.record->reads.empty()) &&
       DrawsRandom(*plan.record);
+  const KernelScope kernel;
   if (is_needed) moves_.before = CopyOfGenerator();
-  DrawRandom(*plan.record, tensors);
+  for (const FunctionDraw& draw : plan.record->draws) {
+    if (IsRandom(draw)) Draw(draw, tensors[draw.tensor], at::Generator());
+  }
   if (is_needed) moves_.after = CopyOfGenerator();
+}
+
+DrawScope::~DrawScope() {
+  if (is_kept_ || !moves_.before.defined()) return;
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  if (SameState(generator, moves_.after)) {
+    generator.set_state(moves_.before.get_state());
+  }
 }
 
 }  // namespace tjit::runtime

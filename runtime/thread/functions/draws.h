@@ -31,6 +31,9 @@ void RecordDraw(const CallFrame& frame, const torch::jit::Stack& arguments,
 
 // The default generator as it is now.
 at::Generator CopyOfGenerator();
+// The same; it is as `to` is from now on.
+at::Generator ExchangeGenerator(const at::Generator& to);
+bool SameState(const at::Generator& a, const at::Generator& b);
 // True if what `session` drew is all that has moved the generator since.
 bool AccountsForGenerator(const FunctionSession& session);
 
@@ -48,23 +51,15 @@ bool DrewSoFar(const FunctionSession& session, const FunctionRecord& record);
 // Makes the tensors, and fills those that hold the same at each call. False if
 // one has memory that is not tjit's. THROWS: where there is no memory.
 bool MakeDrawn(const FunctionRecord& record, at::Tensor* tensors);
-// Draws the others.
-void DrawRandom(const FunctionRecord& record, const at::Tensor* tensors);
-// True if there are any.
-bool DrawsRandom(const FunctionRecord& record);
 
-// Puts the generator back, unless somebody else has drawn since.
-void PutBack(const GeneratorMoves& moves);
-
-// Draws for a replay. What it has drawn is drawn again, by the function, unless
-// Keep() is called.
+// Fills the others for a replay, and tells `moves` where that may matter. The
+// generator is put back, as the function draws again, unless Keep() is called
+// or somebody else has drawn since.
 class DrawScope {
  public:
   DrawScope(const FunctionPlan& plan, const at::Tensor* tensors,
             GeneratorMoves* moves);
-  ~DrawScope() {
-    if (moves_.before.defined() && !is_kept_) PutBack(moves_);
-  }
+  ~DrawScope();
   DrawScope(const DrawScope&) = delete;
   DrawScope& operator=(const DrawScope&) = delete;
   void Keep() { is_kept_ = true; }

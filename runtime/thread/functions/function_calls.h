@@ -57,7 +57,7 @@ struct FunctionReplay {
     std::string bytes;
   };
   std::vector<Saved> saved{};
-  GeneratorMoves moves{};  // where results have a graph
+  GeneratorMoves moves{};  // where results have a graph, or it reads
   std::size_t steps_run = 0;
   // What lies outside and is used by plans with parts.
   std::vector<c10::intrusive_ptr<c10::StorageImpl>> held{};

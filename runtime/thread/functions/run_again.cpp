@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -114,14 +112,6 @@ class RunningScope {
   RunningScope& operator=(const RunningScope&) = delete;
 };
 
-at::Tensor ExchangeState(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard lock(generator.mutex());
-  at::Tensor before = generator.get_state();
-  generator.set_state(state);
-  return before;
-}
-
 }  // namespace
 
 bool MayRunAgain(const FunctionPlan& plan) {
@@ -159,20 +149,20 @@ std::vector<at::Tensor> RunAgain(
     const FunctionPlan& plan, const GeneratorMoves& moves,
     const std::string& who, c10::function_ref<std::vector<at::Tensor>()> run) {
   std::vector<Kept> kept;
-  at::Tensor state;
+  at::Generator now;  // undefined: it draws nothing
   {
     const at::NoGradGuard no_grad;
     for (const FunctionSlot& slot : plan.record->slots) {
       if (slot.kind != Kind::kCaptured || !slot.written) continue;
       kept.emplace_back(slot, plan.captured[slot.index]);
     }
-    if (moves.before.defined()) state = ExchangeState(moves.before.get_state());
+    if (moves.before.defined()) now = ExchangeGenerator(moves.before);
   }
-  // Returns the state of the generator that the function has left.
+  // Returns the generator as the function has left it.
   const auto put_back = [&] {
     const at::NoGradGuard no_grad;
     for (Kept& one : kept) one.PutBack();
-    return state.defined() ? ExchangeState(state) : state;
+    return now.defined() ? ExchangeGenerator(now) : now;
   };
   std::vector<at::Tensor> results;
   try {
@@ -185,15 +175,10 @@ std::vector<at::Tensor> RunAgain(
     static_cast<void>(put_back());
     throw;
   }
-  const at::Tensor after = put_back();
-  if (after.defined()) {
-    const at::Tensor expected = moves.after.get_state();
-    TORCH_CHECK(std::memcmp(after.const_data_ptr(), expected.const_data_ptr(),
-                            expected.nbytes()) == 0,
-                who,
-                "and it draws other random numbers than before, or another "
-                "thread has drawn some");
-  }
+  const at::Generator after = put_back();
+  TORCH_CHECK(!after.defined() || SameState(after, moves.after), who,
+              "and it draws other random numbers than before, or another "
+              "thread has drawn some");
   return results;
 }
 

@@ -36,6 +36,12 @@ bool SameBits(const Tensors& a, const Tensors& b) {
   return true;
 }
 
+Tensors OnAFreshThread(const Program& program) {
+  Tensors results;
+  std::thread([&] { results = program(); }).join();
+  return results;
+}
+
 // Runs the program eagerly and replayed; the share of its ops that was
 // replayed is at least `share`.
 void ExpectReplayed(const Program& program, double share) {
@@ -143,13 +149,7 @@ TEST(PlacesTest, BatchesDrawnFromAMemory) {
 }
 
 TEST(PlacesTest, BatchesDrawnFromAMemoryOnAFreshThread) {
-  ExpectReplayed(
-      [] {
-        Tensors results;
-        std::thread([&] { results = DrawnFromAMemory(); }).join();
-        return results;
-      },
-      0.6);
+  ExpectReplayed([] { return OnAFreshThread(&DrawnFromAMemory); }, 0.6);
 }
 
 // Each step has a sequence of another length: a part of it is read all the
@@ -293,13 +293,7 @@ TEST(PlacesTest, AFixedPlaceIsWrittenAMovingOneIsRead) {
 }
 
 TEST(PlacesTest, TheSameOnAFreshThread) {
-  ExpectReplayed(
-      [] {
-        Tensors results;
-        std::thread([&] { results = ReplayBuffer(); }).join();
-        return results;
-      },
-      0.7);
+  ExpectReplayed([] { return OnAFreshThread(&ReplayBuffer); }, 0.7);
 }
 
 // The fixed row is written and read before and behind what moves.
