@@ -65,22 +65,16 @@ int& PausesOfThread() { return t_exit.pauses; }
   ThreadContext& c = t_context;
   const bool is_on =
       g_process_enabled.load(std::memory_order_relaxed) || c.scoped_on != 0;
-  const bool is_small = HasSmallStack();
-  if (!is_on || is_small) {
-    // What it is about to read may be another thread's. Inside a parallel region
-    // a flush of all could wait for a kernel that waits for this thread: there
-    // it gets a state, which makes ready what the op reads and nothing else.
-    const bool any_pending = g_settings.AnyPending();
-    if (!any_pending || !InParallelRegion()) {
-      if (any_pending) {
-        ThreadRegistry::Get()->FlushAll(FlushReason::kOtherThread);
-      }
-      return LogsFromTheStart() ? LogOnlyState() : nullptr;
+  if (!is_on || HasSmallStack()) {
+    // What it has left pending is what a function returned.
+    if (c.state != nullptr && !InParallelRegion()) {
+      c.state->Flush(FlushReason::kOpAtCall);
     }
-  }
-  if (is_small) {  // for this call only: outside of regions it takes no part
-    if (t_exit.state == nullptr) t_exit.state = Runtime::Get().NewThreadState();
-    return t_exit.state;
+    // What it is about to read may be another thread's. To run all that is
+    // pending would end what others record, and could wait inside a parallel
+    // region for a kernel that waits for this thread.
+    if (g_settings.AnyPending()) return ThreadRegistry::Get()->Bystander();
+    return LogsFromTheStart() ? LogOnlyState() : nullptr;
   }
   if (c.state == nullptr) {
     c.state = Runtime::Get().NewThreadState();

@@ -89,6 +89,11 @@ Decision ThreadState::RunUnwatched(CallFrame& frame) {
 }
 
 bool ThreadState::RunsAlone(CallFrame& frame) {
+  if (is_bystander_) {
+    frame.in_region = true;
+    MakeReady(frame);
+    return true;
+  }
   if (store_.get() != registry_->store()) AdoptNewStore();
   if (fast_store_ != nullptr) return false;
   if (is_paused_) {

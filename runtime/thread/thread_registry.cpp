@@ -25,7 +25,9 @@ ThreadRegistry::ThreadRegistry(Tier2* tier2, HotProfile* hot_profile,
     : root_ops_(std::make_unique<std::atomic<bool>[]>(kMaxOps)),
       tier2_(tier2),
       hot_profile_(hot_profile),
-      process_counters_(counters) {
+      process_counters_(counters),
+      bystander_(new ThreadState(this, /*stream=*/0, /*store=*/nullptr,
+                                 /*is_bystander=*/true)) {
   {
     const MutexLock lock(mutex_);
     SetStore(std::make_unique<TraceStore>());

@@ -41,6 +41,10 @@ class ThreadRegistry {
   // The state of a thread that has none yet; handed back when it ends.
   ThreadState* NewState();
   void ReturnState(ThreadState* state);
+  // That of all threads that take no part, for their ops while something is
+  // pending on others: each waits for what it reads or writes, and for nothing
+  // else. What others record or defer goes on.
+  ThreadState* Bystander() const { return bystander_; }
   // All that there are so far; none is ever destroyed.
   std::vector<ThreadState*> States();
 
@@ -124,6 +128,7 @@ class ThreadRegistry {
   Tier2* const tier2_;
   HotProfile* const hot_profile_;
   Counters* const process_counters_;
+  ThreadState* const bystander_;  // never destroyed
 };
 
 }  // namespace tjit::runtime

@@ -67,9 +67,11 @@ RecordingPolicy::RecordingPolicy(ThreadRegistry* registry, std::uint16_t stream,
 RecordingPolicy::~RecordingPolicy() = default;
 
 ThreadState::ThreadState(ThreadRegistry* registry, std::uint16_t stream,
-                         std::shared_ptr<TraceStore> store)
+                         std::shared_ptr<TraceStore> store, bool is_bystander)
     : FunctionCalls(registry, stream, std::move(store)),
-      fast_store_(store_.get()) {}
+      fast_store_(store_.get()),
+      is_bystander_(is_bystander),
+      is_paused_(is_bystander) {}
 
 ThreadState::~ThreadState() = default;
 
@@ -577,6 +579,7 @@ void RecordingPolicy::RecordWrites(const CallFrame& frame,
 }
 
 void ThreadState::OnThrow(CallFrame& frame) {
+  if (is_bystander_) return;
   if (function_ != nullptr) function_->Fail(Refusal::kThrew, frame.entry.id);
   capture_.Discard();
   for (const TensorRef& ref : frame.tensors) Arm(ref.impl);

@@ -71,8 +71,10 @@ inline std::uint64_t ThreadNs() {
 
 class ThreadState : public FunctionCalls {
  public:
+  // is_bystander: of no thread. It makes ready what ops read of threads that
+  // take no part, of any number at once, and keeps nothing of them; no store.
   ThreadState(ThreadRegistry* registry, std::uint16_t stream,
-              std::shared_ptr<TraceStore> store);
+              std::shared_ptr<TraceStore> store, bool is_bystander = false);
   ~ThreadState();
 
   // A wrapped op was called. kDeferred: done, results in the frame.
@@ -167,7 +169,8 @@ class ThreadState : public FunctionCalls {
   // Settings::modes() with which ops go the ordinary way: what FollowModes()
   // saw last, where none was on.
   unsigned ordinary_modes_ = 0;
-  bool is_paused_ = false;
+  const bool is_bystander_;
+  bool is_paused_;
   std::uint32_t until_look_ = ThreadTrial::kOpsPerRareLook;  // calls
   const Engine* trial_engine_ = nullptr;  // that was there when it began
   std::uint32_t postponed_ = 0;           // looks at which it did not begin
