@@ -31,6 +31,10 @@ struct PartArgument {
   From from = From::kUndefined;
   std::uint32_t index = 0;  // of the slot, argument, ...
   std::uint32_t arg = 0;    // of the op's schema
+  // The first argument that is the same tensor, this one if none before it is:
+  // attention's kernels ask, and have other bits for other tensors of the same
+  // values.
+  std::uint32_t same_as = 0;
   TensorGeometry geometry;
 };
 

@@ -80,16 +80,16 @@ struct FunctionSlot {
   std::int64_t begin = 0, end = 0, first = -1;
 };
 
-// What has been the same in every call that was seen is not known to be free: a
-// function that is called with a tensor that it also captures uses one storage
-// for two things. So an argument is pinned until it was seen over two storages,
-// and does not move until it was seen at two places.
+// What was the same in all calls is not known to be free: a function may
+// capture what it is called with. So an argument is pinned until it was seen
+// over two storages, and does not move until it was seen at two places.
 struct FunctionArgument {
   bool defined = false;
   bool requires_grad = false;
   bool moves = false;            // may begin anywhere in its storage
   bool is_pinned = true;         // has to be over `storage`
   std::int32_t shares = -1;      // the argument before it that has its storage
+  bool is_again = false;         // and is the same tensor
   std::int64_t least_bytes = 0;  // of its storage, for results that are views
   TensorGeometry geometry;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{

@@ -64,7 +64,7 @@ Likeness CompareArgument(const FunctionKey& key,
     // One slot stands for both, with one shift.
     const auto first = static_cast<std::size_t>(known.shares);
     const c10::TensorImpl* const other = all[first]->unsafeGetTensorImpl();
-    if (StorageOf(other) != storage ||
+    if (StorageOf(other) != storage || (other == impl) != known.is_again ||
         ShiftOf(other, key.arguments[first].geometry) != shift) {
       return Likeness::kOther;
     }
@@ -87,6 +87,17 @@ bool SameBits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
+bool IsViewOf(const TensorGeometry& base, const TensorGeometry& view) {
+  return base.dtype == view.dtype && base.key_set == view.key_set;
+}
+
+bool IsPartOf(const TensorGeometry& base, const TensorGeometry& view) {
+  const auto part = [](const TensorGeometry& g) {
+    return c10::toRealValueType(static_cast<c10::ScalarType>(g.dtype));
+  };
+  return part(base) == part(view) && base.key_set == view.key_set;
+}
+
 FunctionKey MakeKey(std::uint32_t context, const FunctionInputs& inputs) {
   FunctionKey key;
   key.context = context;
@@ -103,7 +114,10 @@ FunctionKey MakeKey(std::uint32_t context, const FunctionInputs& inputs) {
       argument.requires_grad = RequiresGrad(impl);
       argument.storage = impl->storage().getWeakStorageImpl();
       const std::size_t first = FirstOver(StorageOf(impl), inputs.tensors, i);
-      if (first < i) argument.shares = static_cast<std::int32_t>(first);
+      if (first < i) {
+        argument.shares = static_cast<std::int32_t>(first);
+        argument.is_again = inputs.tensors[first]->is_same(t);
+      }
     }
     key.arguments.push_back(std::move(argument));
   }

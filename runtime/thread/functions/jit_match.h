@@ -38,5 +38,10 @@ bool MayBeRecorded(const c10::TensorImpl* impl);
 // Equal for calls that differ in numbers and storages only. Never 0.
 std::uint64_t FormOf(std::uint32_t context, const FunctionInputs& inputs);
 bool SameBits(double a, double b);
+// True if as_strided() makes `view` of a tensor of geometry `base`: no other
+// dtype.
+bool IsViewOf(const TensorGeometry& base, const TensorGeometry& view);
+// The same, or one of them has the parts of the other's complex numbers.
+bool IsPartOf(const TensorGeometry& base, const TensorGeometry& view);
 
 }  // namespace tjit::runtime

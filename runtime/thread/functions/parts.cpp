@@ -94,6 +94,13 @@ c10::Storage StorageFor(const PartArgument& argument,
   return {};
 }
 
+// The first argument of the call that is the same tensor as argument `i`.
+std::uint32_t FirstOfSame(const CallFrame& frame, std::uint32_t i) {
+  std::uint32_t first = 0;
+  while (frame.tensors[first].impl != frame.tensors[i].impl) ++first;
+  return first;
+}
+
 // False if a tensor from outside has less memory than it had.
 bool MakeArguments(const FunctionPart& part, const FunctionReplay& replay,
                    const FunctionInputs& inputs,
@@ -101,6 +108,10 @@ bool MakeArguments(const FunctionPart& part, const FunctionReplay& replay,
   for (const PartArgument& argument : part.arguments) {
     if (argument.from == From::kUndefined) {
       tensors->emplace_back();
+      continue;
+    }
+    if (argument.same_as < tensors->size()) {
+      tensors->push_back((*tensors)[argument.same_as]);
       continue;
     }
     const TensorGeometry& g = argument.geometry;
@@ -249,7 +260,9 @@ void PartCalls::Record(const CallFrame& frame, const ResultList& results,
   FunctionPart part;
   bool is_part = MayBePart(frame, calls_.context_);
   for (std::uint32_t i = 0; is_part && i < frame.tensors.size(); ++i) {
-    is_part = RecordArgument(frame.tensors[i], &part.arguments.emplace_back());
+    PartArgument& argument = part.arguments.emplace_back();
+    argument.same_as = FirstOfSame(frame, i);
+    is_part = RecordArgument(frame.tensors[i], &argument);
   }
   if (!is_part || !RecordResults(results, &part)) {
     return session.Fail(Refusal::kAtCall, frame.entry.id);
@@ -323,7 +336,10 @@ bool PartCalls::IsPart(const CallFrame& frame, const FunctionPart& part) {
     }
   }
   for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
-    if (!IsArgument(frame.tensors[i].impl, part.arguments[i])) return false;
+    if (FirstOfSame(frame, i) != part.arguments[i].same_as ||
+        !IsArgument(frame.tensors[i].impl, part.arguments[i])) {
+      return false;
+    }
   }
   return true;
 }
@@ -559,7 +575,10 @@ void RestoreWritten(FunctionReplay* replay) {
 bool IsSamePart(const FunctionRecord& a, const FunctionPart& x,
                 const FunctionRecord& b, const FunctionPart& y) {
   const auto same_argument = [&](const PartArgument& p, const PartArgument& q) {
-    if (p.from != q.from || !(p.geometry == q.geometry)) return false;
+    if (p.from != q.from || p.same_as != q.same_as ||
+        !(p.geometry == q.geometry)) {
+      return false;
+    }
     return p.from == From::kCaptured
                ? a.captured[p.index].storage._unsafe_get_target() ==
                      b.captured[q.index].storage._unsafe_get_target()

@@ -113,6 +113,36 @@ TEST_F(JitTest, APartMayBeFirstOrLastAndReturnedItself) {
       [] { return Matrix(); });
 }
 
+// Attention's kernel has other bits where query, key and value are one tensor,
+// and asks whether they are the same, not whether they have the same values.
+TEST_F(JitTest, PartsArePassedTheSameTensorsAgain) {
+  const at::Tensor in = at::rand({24, 8}) - 0.5, in_bias = at::rand({24});
+  const at::Tensor out = at::rand({8, 8}) - 0.5, out_bias = at::rand({8});
+  const auto attend = [&](const at::Tensor& q, const at::Tensor& k) {
+    return std::get<0>(at::_native_multi_head_attention(
+        q, k, k, 8, 2, in, in_bias, out, out_bias));
+  };
+  const auto make = [] { return at::rand({4, 6, 8}) - 0.5; };
+  const at::Tensor x = make();
+  // Else the test shows nothing.
+  ASSERT_FALSE(SameBits(attend(x, x), attend(x, x.view_as(x))));
+  ExpectReplayed(
+      [&](const at::Tensor& a) {
+        const at::Tensor b = a * 2;
+        return attend(b, b) + attend(b, b.view_as(b)) + attend(a, a);
+      },
+      make);
+  const auto f = [&](const at::Tensor& a, const at::Tensor& b) {
+    return attend(a, b) * 2;
+  };
+  auto fast = jit(f);
+  for (int i = 0; i < 40; ++i) {
+    const at::Tensor a = make(), b = i % 3 == 0 ? a : a.view_as(a);
+    EXPECT_TRUE(SameBits(fast(a, b), f(a, b))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 20) << fast.stats().why;
+}
+
 TEST_F(JitTest, VersionsOfWhatPartsReturn) {
   const auto f = [](const at::Tensor& a) {
     const at::Tensor x = std::get<0>(at::linalg_inv_ex(a * 2));
