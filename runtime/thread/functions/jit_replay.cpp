@@ -17,18 +17,31 @@ using runtime::ThreadState;
 
 namespace {
 
+// `base`, or where the result has another dtype what it has of the parts of its
+// complex numbers: all of the storage, which `base` covers.
+at::Tensor WithDtype(const at::Tensor& base, c10::ScalarType dtype) {
+  if (base.scalar_type() == dtype) return base;
+  if (base.is_complex()) return at::view_as_real(base);
+  return at::view_as_complex(base.as_strided({base.numel() / 2, 2}, {2, 1}, 0));
+}
+
 // The view of `base` that a result is. Where autograd does not know it as one
 // (inference tensors, gradients) it is a tensor over the same storage.
 at::Tensor OverView(const at::Tensor& base, const FunctionResult& result,
                     std::int64_t shift) {
   const TensorGeometry& g = result.geometry;
   const c10::IntArrayRef sizes(g.sizes, g.ndim), strides(g.strides, g.ndim);
+  const auto dtype = static_cast<c10::ScalarType>(g.dtype);
   if (result.is_tracked) {
     const at::AutoGradMode mode(c10::GradMode::is_enabled() &&
                                 !base.requires_grad());
-    return base.as_strided(sizes, strides, g.offset + shift);
+    return WithDtype(base, dtype).as_strided(sizes, strides, g.offset + shift);
   }
   at::Tensor view = runtime::AliasOf(base);
+  if (dtype != base.scalar_type()) {
+    view.unsafeGetTensorImpl()->set_storage_and_dtype(
+        base.storage(), c10::scalarTypeToTypeMeta(dtype));
+  }
   view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides,
                                                     g.offset + shift);
   return view;

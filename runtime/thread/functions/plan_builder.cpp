@@ -196,6 +196,13 @@ class PlanBuilder {
       const auto& storage = session_.inside[session_.drawn[d].inside].storage;
       if (storage.use_count() != 0) living.push_back(fresh + d);
     }
+    const auto called =
+        fresh + static_cast<std::uint32_t>(session_.drawn.size());
+    for (std::uint32_t c = 0; c < session_.called.size(); ++c) {
+      if (session_.called[c].storage.use_count() != 0) {
+        living.push_back(called + c);
+      }
+    }
   }
 
   // What a part takes from steps has memory then.
@@ -314,12 +321,6 @@ class PlanBuilder {
   // them.
   void LookAtGraph() {
     if (session_.has_failed()) return;
-    for (const FunctionRead& read : record_.reads) {
-      if (read.part >= 0) {
-        const auto part = static_cast<std::size_t>(read.part);
-        session_.Fail(Refusal::kAtCall, record_.parts[part].call->entry->id);
-      }
-    }
     if (!session_.leaves.empty()) session_.Fail(Refusal::kGradients);
     for (FunctionResult& result : plan_->results) {
       if (result.same_as >= 0) continue;
@@ -380,7 +381,7 @@ class PlanBuilder {
     const c10::StorageImpl* const storage = StorageOf(impl);
     for (std::uint32_t a = 0; a < session_.arguments.size(); ++a) {
       if (StorageOfTensor(session_.arguments[a]) != storage) continue;
-      if (!IsViewOf(plan_->key.arguments[a].geometry, *result) ||
+      if (!IsViewOf(plan_->key.arguments[a].geometry, result->geometry) ||
           !HasBaseOf(tensor, session_.arguments[a])) {
         return Refusal::kResult;
       }
@@ -401,7 +402,7 @@ class PlanBuilder {
       const c10::TensorImpl* const known =
           captured.tensor->_unsafe_get_target();
       const bool is_it = known == impl;
-      if (!is_it && (!IsViewOf(captured.geometry, *result) ||
+      if (!is_it && (!IsViewOf(captured.geometry, result->geometry) ||
                      (result->is_tracked &&
                       tensor._base().unsafeGetTensorImpl() != known))) {
         continue;  // another one over the storage may be what it is of
@@ -414,7 +415,7 @@ class PlanBuilder {
     if (const auto drawn = DrawnOver(session_, storage)) {
       const std::uint32_t inside = session_.drawn[*drawn].inside;
       const TensorGeometry& whole = session_.inside[inside].geometry;
-      if (!IsViewOf(whole, *result)) return Refusal::kResult;
+      if (!IsPartOf(whole, result->geometry)) return Refusal::kResult;
       result->kind = FunctionResult::Kind::kDrawn;
       result->index = *drawn;
       result->is_view = tensor.is_view() || !(whole == result->geometry) ||
@@ -423,7 +424,7 @@ class PlanBuilder {
     }
     if (const auto called = CalledOver(session_, storage)) {
       const TensorGeometry& whole = session_.called[*called].geometry;
-      if (!IsViewOf(whole, *result)) return Refusal::kResult;
+      if (!IsPartOf(whole, result->geometry)) return Refusal::kResult;
       result->kind = FunctionResult::Kind::kCalled;
       result->index = *called;
       result->is_view = tensor.is_view() || !(whole == result->geometry) ||
@@ -459,13 +460,6 @@ class PlanBuilder {
     }
   }
 
-  // True if as_strided() makes it of a tensor of this geometry: no other dtype.
-  static bool IsViewOf(const TensorGeometry& base,
-                       const FunctionResult& result) {
-    return base.dtype == result.geometry.dtype &&
-           base.key_set == result.geometry.key_set;
-  }
-
   static void NeedBytes(const TensorGeometry& g, FunctionArgument* argument) {
     argument->least_bytes =
         std::max(argument->least_bytes, (g.last_element() + 1) * g.itemsize);
@@ -481,7 +475,7 @@ class PlanBuilder {
     result->kind = FunctionResult::Kind::kSlot;
     for (std::uint32_t f = 0; f < plan_->fresh.size(); ++f) {
       if (plan_->fresh[f].slot != static_cast<std::uint32_t>(s)) continue;
-      if (!IsViewOf(plan_->fresh[f].form->geometry, *result)) {
+      if (!IsPartOf(plan_->fresh[f].form->geometry, result->geometry)) {
         return Refusal::kResult;
       }
       result->index = f;
@@ -492,7 +486,7 @@ class PlanBuilder {
     TensorGeometry geometry;
     fresh.slot = static_cast<std::uint32_t>(s);
     if (!FindMaker(block, static_cast<std::int32_t>(s), &fresh, &geometry) ||
-        !IsViewOf(geometry, *result)) {
+        !IsPartOf(geometry, result->geometry)) {
       return Refusal::kResult;
     }
     fresh.form = TemplateOf(geometry);

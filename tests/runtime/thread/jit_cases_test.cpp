@@ -334,5 +334,32 @@ TEST_F(JitTest, TensorsOfTheCallBeforeAreNoNumbers) {
   EXPECT_EQ(fast.stats().replays, 0);
 }
 
+// As rotary embeddings return them.
+TEST_F(JitTest, PartsOfComplexNumbersAreResults) {
+  const auto turn = [](const at::Tensor& x, const at::Tensor& by) {
+    return at::view_as_real(at::view_as_complex(x) * by).flatten(1);
+  };
+  const auto pair = [](const at::Tensor& x, const at::Tensor& by) {
+    return at::view_as_complex(x * at::view_as_real(by)).slice(1, 1, 3);
+  };
+  auto fast_turn = jit(turn);
+  auto fast_pair = jit(pair);
+  for (int i = 0; i < 20; ++i) {
+    const at::Tensor x = at::rand({3, 4, 2});
+    const at::Tensor by = at::rand({4}, at::kComplexFloat);
+    at::Tensor a = fast_turn(x, by), b = fast_pair(x, by);
+    EXPECT_TRUE(SameBits(a, turn(x, by))) << i;
+    EXPECT_TRUE(SameBits(b, pair(x, by))) << i;
+    // They are views, as eager's are.
+    EXPECT_EQ(a._base().scalar_type(), at::kComplexFloat);
+    EXPECT_EQ(b._base().scalar_type(), at::kFloat);
+    b.zero_();
+    const at::Tensor whole(b._base());
+    EXPECT_EQ(whole.select(1, 1).abs().sum().item<float>(), 0);
+  }
+  EXPECT_GE(fast_turn.stats().replays, 12) << fast_turn.stats().why;
+  EXPECT_GE(fast_pair.stats().replays, 12) << fast_pair.stats().why;
+}
+
 }  // namespace
 }  // namespace tjit
