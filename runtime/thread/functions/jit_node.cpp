@@ -1,7 +1,6 @@
 #include "runtime/thread/functions/jit_node.h"
 
 #include <ATen/SequenceNumber.h>
-#include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
@@ -30,7 +29,9 @@ using runtime::FunctionRecord;
 using runtime::FunctionResult;
 using runtime::FunctionSession;
 using runtime::GradientUse;
+using runtime::MadeOf;
 using runtime::Refusal;
+using runtime::ResultOf;
 using runtime::VersionOf;
 using runtime::Writes;
 using torch::autograd::Edge;
@@ -45,39 +46,6 @@ namespace {
 // replayed.
 constexpr int kMostAgain = 4;
 constexpr int kMostMissed = 12;
-
-// Hands on what flows along one edge that leaves a function's graph.
-class ExitNode : public Node {
- public:
-  explicit ExitNode(const Edge& to) : Node(edge_list{to}) {
-    const torch::autograd::InputMetadata& takes =
-        to.function->input_metadata(to.input_nr);
-    input_metadata_.emplace_back(takes);
-  }
-  std::string name() const override { return "TjitExit"; }
-
- private:
-  variable_list apply(variable_list&& gradients) override {
-    return std::move(gradients);
-  }
-};
-
-// Node::topological_nr_, which falls along each edge: engines leave out what
-// lies deeper than all that is asked for. Only edges that a node has from the
-// beginning raise it. (An explicit instantiation may name a private member.)
-template <std::uint64_t Node::*kMember>
-struct DepthMember {
-  friend std::uint64_t& DepthOf(Node& node) { return node.*kMember; }
-};
-std::uint64_t& DepthOf(Node& node);
-template struct DepthMember<&Node::topological_nr_>;
-
-// The depth of a node that stands for so many others.
-void SetDepth(std::size_t nodes, Node* node) {
-  // Those within lie one deeper than they did, for their exits.
-  constexpr std::uint64_t kExits = 2;
-  DepthOf(*node) += nodes + kExits;
-}
 
 // Without the graphs that they have: who needs these has their edges.
 std::vector<at::Tensor> AliasesOf(const std::vector<at::Tensor>& tensors) {
@@ -132,121 +100,6 @@ std::optional<GradientUse> UseOf(const Edge& edge,
 GradientWays::GradientWays(const JitOptions& options)
     : backward({.name = options.name + " (backward)", .verify_every = 0}) {
   backward.is_backward = true;
-}
-
-bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
-  runtime::NodeKinds kinds;
-  std::vector<Node*> inner;
-  absl::flat_hash_set<const Node*> known;
-  // Each thread counts by itself.
-  const std::uint64_t thread = at::RecordFunction::currentThreadId();
-  const auto is_inner = [&](const Edge& edge) {
-    return edge.function != nullptr && edge.function->sequence_nr() >= first &&
-           edge.function->thread_id() == thread &&
-           kinds.Of(*edge.function) != runtime::NodeKind::kAccumulate;
-  };
-  const auto add = [&](const Edge& edge) {
-    if (is_inner(edge) && known.insert(edge.function.get()).second) {
-      inner.push_back(edge.function.get());
-    }
-  };
-  for (const at::Tensor& t : results) {
-    roots_.push_back(torch::autograd::impl::gradient_edge(t));
-    if (!is_inner(roots_.back())) return false;
-    add(roots_.back());
-  }
-  for (std::size_t i = 0; i < inner.size(); ++i) {
-    if (kinds.Of(*inner[i]) != runtime::NodeKind::kGenerated ||
-        runtime::HasHooks(inner[i]) ||
-        !inner[i]->retains_grad_hooks().empty()) {
-      return false;
-    }
-    for (const Edge& edge : inner[i]->next_edges()) add(edge);
-  }
-  std::sort(inner.begin(), inner.end(), [](const Node* a, const Node* b) {
-    return a->sequence_nr() < b->sequence_nr();
-  });
-  nodes_ = inner;
-  for (Node* node : inner) {
-    for (std::size_t i = node->num_outputs(); i-- > 0;) {
-      Edge& edge = node->next_edges()[i];
-      if (edge.function == nullptr || is_inner(edge)) continue;
-      exits_.push_back({c10::make_intrusive<ExitNode>(edge), node, i});
-      edge = Edge(exits_.back().node, 0);
-    }
-    ++DepthOf(*node);
-  }
-  std::reverse(exits_.begin(), exits_.end());
-  return true;
-}
-
-void InnerGraph::Renumber(std::uint64_t first) {
-  for (Node* node : nodes_) node->set_sequence_nr(first++);
-}
-
-edge_list InnerGraph::Outside() const {
-  edge_list edges;
-  for (const Exit& exit : exits_) edges.push_back(exit.node->next_edge(0));
-  return edges;
-}
-
-bool InnerGraph::Uses(std::size_t i) const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node* node) {
-    const edge_list& edges = node->next_edges();
-    return std::find(edges.begin(), edges.end(), roots_[i]) != edges.end();
-  });
-}
-
-std::vector<bool> InnerGraph::AreOfAll() const {
-  std::vector<bool> are_of_all(exits_.size(), true);
-  if (roots_.size() == 1) return are_of_all;
-  const absl::flat_hash_set<const Node*> within(nodes_.begin(), nodes_.end());
-  for (const Edge& root : roots_) {
-    absl::flat_hash_set<const Node*> reached;
-    std::vector<const Node*> nodes = {root.function.get()};
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (const Edge& edge : nodes[i]->next_edges()) {
-        const Node* const next = edge.function.get();
-        if (next == nullptr || !reached.insert(next).second) continue;
-        if (within.contains(next)) nodes.push_back(next);
-      }
-    }
-    for (std::size_t e = 0; e < exits_.size(); ++e) {
-      if (!reached.contains(exits_[e].node.get())) are_of_all[e] = false;
-    }
-  }
-  return are_of_all;
-}
-
-variable_list InnerGraph::Run(const variable_list& gradients,
-                              bool creates_graph) {
-  edge_list roots, exits;
-  variable_list inputs;
-  for (std::size_t i = 0; i < roots_.size(); ++i) {
-    if (!gradients[i].defined()) continue;
-    roots.push_back(roots_[i]);
-    inputs.push_back(gradients[i]);
-  }
-  if (roots.empty()) return variable_list(exits_.size());
-  for (const Exit& exit : exits_) exits.emplace_back(exit.node, 0);
-  return torch::autograd::Engine::get_default_engine().execute(
-      roots, inputs, /*keep_graph=*/true, creates_graph,
-      /*accumulate_grad=*/false, exits);
-}
-
-edge_list InnerGraph::Open() {
-  for (const Exit& exit : exits_) {
-    exit.from->next_edges()[exit.output] = exit.node->next_edge(0);
-  }
-  edge_list roots = std::move(roots_);
-  Clear();
-  return roots;
-}
-
-void InnerGraph::Clear() {
-  roots_.clear();
-  nodes_.clear();
-  exits_.clear();
 }
 
 CallValues::CallValues(const FunctionPlan& plan, std::vector<at::Tensor> a,
@@ -431,10 +284,7 @@ bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
   for (std::size_t l = 0; l < living.size(); ++l) {
     for (std::size_t i = 0; i < plan_->results.size(); ++i) {
       const FunctionResult& result = plan_->results[i];
-      const std::size_t made = result.kind == FunctionResult::Kind::kSlot
-                                   ? result.index
-                                   : result.index + plan_->fresh.size();
-      if (!result.is_made() || result.same_as >= 0 || made != living[l] ||
+      if (MadeOf(*plan_, result) != living[l] ||
           VersionOf(values_.living[l]) !=
               values_.versions[values_.arguments.size() + l]) {
         continue;  // it may have been changed since
@@ -521,9 +371,11 @@ void JitNode::release_variables() {
     is_all_gone = is_all_gone && made[i].first.use_count() == 0 &&
                   storages[i].use_count() == made[i].second;
   }
-  // The results' own are first.
-  const std::size_t results = waiting_.plan ? waiting_.plan->of_results : 0;
-  for (std::size_t l = results; l < values_.living.size(); ++l) {
+  for (std::size_t l = 0; l < values_.living.size(); ++l) {
+    if (waiting_.plan != nullptr &&
+        ResultOf(*waiting_.plan, waiting_.plan->gradients->living[l])) {
+      continue;
+    }
     is_all_gone = is_all_gone && values_.living[l].storage().use_count() == 1;
   }
   for (const auto& number : waiting_.numbers) {
@@ -594,7 +446,7 @@ void GraphCalls::Keep(const FunctionPlan& plan, c10::ArrayRef<at::Tensor> made,
   std::vector<at::Tensor> living;
   for (const std::uint32_t m : plan.gradients->living) {
     // A result would own the node that owns it.
-    living.push_back(m < plan.of_results ? AliasOf(made[m]) : made[m]);
+    living.push_back(ResultOf(plan, m) ? AliasOf(made[m]) : made[m]);
   }
   const std::vector<at::Tensor> arguments = Arguments();
   edge_list edges = EdgesOf(*plan.gradients, arguments);
@@ -623,7 +475,11 @@ std::vector<at::Tensor> LivingOf(const FunctionPlan& plan,
   for (const std::uint32_t m : plan.gradients->living) {
     c10::intrusive_ptr<c10::StorageImpl> storage;
     const TensorGeometry* geometry = nullptr;
-    if (m >= plan.fresh.size()) {
+    const std::size_t called = plan.fresh.size() + session.drawn.size();
+    if (m >= called) {
+      storage = session.called[m - called].storage.lock();
+      geometry = &session.called[m - called].geometry;
+    } else if (m >= plan.fresh.size()) {
       const std::size_t d = m - plan.fresh.size();
       storage = session.inside[session.drawn[d].inside].storage.lock();
       geometry = &session.inside[session.drawn[d].inside].geometry;
@@ -639,15 +495,9 @@ std::vector<at::Tensor> LivingOf(const FunctionPlan& plan,
     if (!storage.defined()) return {};
     at::Tensor tensor = runtime::TensorOver(c10::Storage(std::move(storage)),
                                             *geometry, geometry->offset);
-    for (std::size_t r = 0; r < plan.results.size(); ++r) {
-      const FunctionResult& result = plan.results[r];
-      const bool is_its = result.same_as < 0 && result.is_made() &&
-                          (result.kind == FunctionResult::Kind::kSlot
-                               ? result.index
-                               : result.index + plan.fresh.size()) == m;
-      if (!is_its || results[r].is_inference()) continue;
+    if (const auto r = ResultOf(plan, m); r && !results[*r].is_inference()) {
       tensor.unsafeGetTensorImpl()->set_version_counter(
-          results[r].unsafeGetTensorImpl()->version_counter());
+          results[*r].unsafeGetTensorImpl()->version_counter());
     }
     living.push_back(std::move(tensor));
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,13 +31,15 @@ bool OnlyUpdates(const StepRecord& step, const OpEntry& op,
 }
 
 // By slot: what lies in it depends on what the function writes. nullopt: it
-// writes into an argument.
+// writes into an argument, or ops at the call may read what it writes.
 std::optional<std::vector<bool>> DependentSlots(const FunctionRecord& record) {
   std::vector<bool> depends(record.slots.size());
   for (std::size_t s = 0; s < record.slots.size(); ++s) {
     const FunctionSlot& slot = record.slots[s];
     if (!slot.written || slot.kind < Kind::kArgument) continue;
-    if (slot.kind != Kind::kCaptured) return std::nullopt;
+    if (slot.kind != Kind::kCaptured || !record.parts.empty()) {
+      return std::nullopt;
+    }
     depends[s] = true;
   }
   for (const TraceNode* node : record.nodes) {
@@ -129,6 +130,30 @@ bool MayRunAgain(const FunctionPlan& plan) {
     }
   }
   return true;
+}
+
+std::size_t MadeOf(const FunctionPlan& plan, const FunctionResult& result) {
+  constexpr std::size_t kNone = -1;
+  if (result.same_as >= 0) return kNone;
+  const std::size_t drawn = plan.fresh.size();
+  switch (result.kind) {
+    case FunctionResult::Kind::kSlot:
+      return result.index;
+    case FunctionResult::Kind::kDrawn:
+      return drawn + result.index;
+    case FunctionResult::Kind::kCalled:
+      return drawn + plan.record->drawn.size() + result.index;
+    default:
+      return kNone;
+  }
+}
+
+std::optional<std::size_t> ResultOf(const FunctionPlan& plan,
+                                    std::size_t made) {
+  for (std::size_t r = 0; r < plan.results.size(); ++r) {
+    if (MadeOf(plan, plan.results[r]) == made) return r;
+  }
+  return std::nullopt;
 }
 
 bool Writes(const FunctionRecord& record, std::size_t c) {

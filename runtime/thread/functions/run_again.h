@@ -22,6 +22,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ namespace tjit::runtime {
 // True if the function makes the same graph whatever is in the tensors that it
 // writes. REQUIRES: plan.gradients->living is known.
 bool MayRunAgain(const FunctionPlan& plan);
+
+// The number of the result among what a replay makes: fresh tensors, drawn
+// ones, what ops at the call return. None of these if it is not made, or the
+// same as one before it.
+std::size_t MadeOf(const FunctionPlan& plan, const FunctionResult& result);
+// The result that has number `made`.
+std::optional<std::size_t> ResultOf(const FunctionPlan& plan, std::size_t made);
 
 // True if the function writes into captured storage `c`.
 bool Writes(const FunctionRecord& record, std::size_t c);

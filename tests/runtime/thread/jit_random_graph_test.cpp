@@ -31,17 +31,20 @@ class RandomGraph : public RandomFunction {
     pool_.push_back(at::mm(x, w) * a);
     for (int c = 0; c < calls_; ++c) pool_.push_back(Next(a));
     const Tensors pool = std::move(pool_);
-    Tensors results = {pool.back()};
     const at::Tensor& other =
         pool[2 + Below(static_cast<std::uint32_t>(pool.size() - 2))];
+    Tensors results = {pool.back()};
     if (!other.is_same(results[0])) results.push_back(other * 2);
+    // Results that depend on different arguments are refused.
+    if (seed_ % 4 == 1) return results;
+    for (at::Tensor& result : results) result = result + 0.25 * pool[2];
     return results;
   }
 
  private:
   at::Tensor Next(double a) {
     const at::Tensor one = One(), two = One();
-    switch (Below(seed_ % 8 == 3 ? 23 : 22)) {
+    switch (Below(seed_ % 8 == 3 || seed_ % 8 == 5 ? 24 : 23)) {
       case 0:
         return one + two;
       case 1:
@@ -86,7 +89,16 @@ class RandomGraph : public RandomFunction {
         count_.add_(1);
         return at::batch_norm(one, {}, {}, state_[0], state_[1],
                               /*training=*/true, 0.1, 1e-5, false);
-      case 22:  // of some programs
+      case 21: {
+        at::Tensor whole = one * 2;
+        whole.narrow(1, Below(3), 2).copy_(two.narrow(0, 0, 2).t());
+        whole.select(0, 1).mul_(a).add_(two.select(1, 0));
+        return whole;
+      }
+      case 23:  // of some programs
+        if (seed_ % 8 == 5) {
+          return at::linalg_solve(one * 0.1 + 4 * at::eye(4), two);
+        }
         return (one.sum() > 0).item<bool>() ? two * 2 : one + two;
       default:
         return one.reshape({16}).flip(0).view({4, 4}) * 0.5;
@@ -174,7 +186,7 @@ TEST_F(JitGraphTest, RandomFunctionsHaveEagersGradients) {
     replays += fast.stats().replays;
     if (seed % 20 == 19) clear();  // the store has room for so many
   }
-  EXPECT_GE(replays, 4 * static_cast<std::int64_t>(programs));
+  EXPECT_GE(replays, 8 * static_cast<std::int64_t>(programs));
 }
 
 }  // namespace
