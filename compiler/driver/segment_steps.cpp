@@ -17,21 +17,38 @@ constexpr std::string_view kWorthAlone[] = {
     "aten::hardswish_",
 };
 
-bool IsWorthAlone(std::string_view op) {
+// Of few elements the call itself takes most of the time: relu of 256 takes 56
+// ns on Zen 4, own code 12.
+constexpr std::int64_t kFewElements = 2048;
+constexpr std::string_view kWorthAloneOfFew[] = {
+    "aten::add",           "aten::add_",
+    "aten::clamp_min",     "aten::div",
+    "aten::leaky_relu",    "aten::mul",
+    "aten::mul_",          "aten::neg",
+    "aten::relu",          "aten::relu_",
+    "aten::sigmoid",       "aten::sigmoid_backward",
+    "aten::sub",           "aten::sub_",
+    "aten::tanh_backward", "aten::threshold_backward",
+};
+
+bool IsWorthAlone(std::string_view op, std::int64_t elements) {
   if (op.find("_foreach_") != std::string_view::npos ||
       op.find("_fused_") != std::string_view::npos) {
     return true;
   }
   const std::string_view name = op.substr(0, op.find('.'));
-  return std::find(std::begin(kWorthAlone), std::end(kWorthAlone), name) !=
-         std::end(kWorthAlone);
+  const auto has_name = [&](std::string_view other) { return other == name; };
+  return std::any_of(std::begin(kWorthAlone), std::end(kWorthAlone),
+                     has_name) ||
+         (elements <= kFewElements &&
+          std::any_of(std::begin(kWorthAloneOfFew), std::end(kWorthAloneOfFew),
+                      has_name));
 }
 
 }  // namespace
 
 PartitionStep DescribeStep(const SegmentStep& step) {
   PartitionStep p;
-  p.is_worth_alone = IsWorthAlone(step.op);
   for (const ArgRecord& arg : step.record.args) {
     if (arg.slot == kNoSlot) continue;
     p.reads.push_back(arg.slot);
@@ -43,6 +60,7 @@ PartitionStep DescribeStep(const SegmentStep& step) {
     p.writes.push_back(result.slot);
     p.elements = std::max(p.elements, result.geometry.numel());
   }
+  p.is_worth_alone = IsWorthAlone(step.op, p.elements);
   return p;
 }
 

@@ -300,7 +300,8 @@ TEST_F(SegmentCodeTest, TheShapePassAsksForTheModeOfTheProcessor) {
         .Step("aten::sqrt", 2, kNoSlot, 3)
         .Add(3, 1, 4);
   };
-  for (const std::int64_t n : {8, 500, 64}) {
+  // So many elements that an addition alone stays a call.
+  for (const std::int64_t n : {8000, 9500, 8064}) {
     EXPECT_EQ(Compile(make(n)).steps_fused, 3);
     SegmentInput flushing = make(n).input();
     flushing.has_usual_arithmetic = false;
@@ -360,7 +361,7 @@ TEST_F(SegmentCodeTest, EqualGroupsOfASegmentAreLoweredOnce) {
 
 // What holds of a step in one mode of the processor says nothing of another.
 TEST_F(SegmentCodeTest, StepsAreKnownByTheModeOfTheProcessor) {
-  Segment segment(8);
+  Segment segment(8000);  // so many that an addition alone stays a call
   segment.Add(0, 1, 2).Step("aten::sqrt", 2, kNoSlot, 3).Add(3, 1, 4);
   EXPECT_EQ(Compile(segment).steps_fused, 3);
   SegmentInput flushing = segment.input();
@@ -411,12 +412,24 @@ TEST_F(SegmentCodeTest, APairThatHasNoRoomIsCalls) {
 
 TEST_F(SegmentCodeTest, WhatTheEngineRefusesIsNoPartOfAGroup) {
   engine_.refused = ir::Op::kMul;
-  Segment segment(8);
+  Segment segment(8000);  // so many that an addition alone stays a call
   segment.Add(0, 1, 2).Mul(2, 1, 3).Add(3, 1, 4).Add(4, 1, 5);
   const SegmentCode code = Compile(segment);
   ASSERT_THAT(code.groups, SizeIs(1));
   EXPECT_THAT(code.groups[0].steps, ElementsAre(2, 3));
   EXPECT_THAT(code.order, SizeIs(3));
+}
+
+// Of few elements the call takes longer than they do, of many it does not.
+TEST_F(SegmentCodeTest, AnOpOfFewElementsIsAGroupAlone) {
+  for (const std::int64_t n : {1, 2048, 2049}) {
+    KernelCache cache;  // else the code of one size serves another
+    const Segment segment = Segment(n).Add(0, 1, 2);
+    const SegmentCode code =
+        CompileSegment(segment.input(), &engine_, &cache, {});
+    EXPECT_THAT(code.groups, SizeIs(n <= 2048 ? 1 : 0)) << n;
+    EXPECT_EQ(code.steps_fused, n <= 2048 ? 1 : 0) << n;
+  }
 }
 
 TEST_F(SegmentCodeTest, WhatWasPrecompiledIsNotAskedAgain) {
