@@ -44,25 +44,30 @@ void ArmLent() noexcept;
 
 // While it lives, the kernel of an op runs on a thread that takes no part: it
 // lets go of its pointers, so the hook flushes but does not mark blocks as
-// exposed, and is armed again when the kernel is over.
+// exposed, and is armed again when the kernel is over. Ops that the kernel
+// calls are part of it, also where tjit is switched on meanwhile.
 class LendingScope {
  public:
-  LendingScope() : lends_(!t_context.lends && t_context.inside == 0) {
+  LendingScope()
+      : lends_(!t_context.lends && t_context.inside == 0),
+        was_off_(t_context.off) {
     if (!lends_) return;
     ++t_context.reader;
     t_context.lends = true;
+    t_context.off = true;
   }
   ~LendingScope() {
     if (!lends_) return;
     --t_context.reader;
     t_context.lends = false;
+    t_context.off = was_off_;
     ArmLent();
   }
   LendingScope(const LendingScope&) = delete;
   LendingScope& operator=(const LendingScope&) = delete;
 
  private:
-  const bool lends_;
+  const bool lends_, was_off_;
 };
 
 // While it lives, this thread is inside a kernel: wrappers pass through, hooks

@@ -226,8 +226,7 @@ namespace {
   TraceNode* node = cursor_->likely.load(std::memory_order_relaxed);
   if (node == nullptr || !node->hot.load(std::memory_order_relaxed) ||
       !run_is_fast_ || modes_ != nullptr || capture_.active() ||
-      !g_settings.may_defer() || (!run_deferred_ && capture_is_due()) ||
-      t_context.held != nullptr) {
+      (!run_deferred_ && capture_is_due()) || t_context.held != nullptr) {
     return std::nullopt;
   }
   const CompactStep* step = CompactStep::Of(*node);
@@ -238,6 +237,9 @@ namespace {
   std::optional<Decision> decision;
   {
     const OwnerStateLock lock(this);
+    // disable() waits for this lock behind that: what is deferred later than it
+    // flushes would never run.
+    if (!g_settings.may_defer()) return std::nullopt;
     decision = AdvanceFast(frame, node, step);
   }
   if (decision == Decision::kEager) [[unlikely]]
@@ -248,8 +250,8 @@ namespace {
 bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   TraceNode* root = root_;
   if (root == nullptr || !root->hot.load(std::memory_order_relaxed) ||
-      modes_ != nullptr || !g_settings.may_defer() ||
-      g_settings.debug_compile() || t_context.held != nullptr || IsWatched()) {
+      modes_ != nullptr || g_settings.debug_compile() ||
+      t_context.held != nullptr || IsWatched()) {
     return false;
   }
   const CompactStep* step = CompactStep::Of(*root);
@@ -272,6 +274,7 @@ bool TraceCursor::EnterFast(CallFrame& frame, Decision* decision) {
   }
   {
     const OwnerStateLock lock(this);
+    if (!g_settings.may_defer()) return false;  // as above
     BeginRun();
     if (!BindAndClaim(frame, *root)) return false;
     trace->entries.fetch_add(1, std::memory_order_relaxed);

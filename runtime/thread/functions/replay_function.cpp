@@ -10,6 +10,7 @@
 #include "runtime/call/kernel_state.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/memory/deferred_storage.h"
+#include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/fast_defer.h"
@@ -307,6 +308,7 @@ FunctionCalls::Replayed FunctionCalls::ReplayFunction(
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     {
       const OwnerStateLock lock(this);
+      if (!g_settings.may_defer()) return Replayed::kNo;  // see FollowFast()
       FlushLocked(FlushReason::kSegmentEnd);
       if (cursor_ != nullptr) store_->RecordUse(cursor_);
       if (attempt == 0 && AtOnceCall(this).Try(replay, inputs)) {

@@ -2,6 +2,7 @@
 // mode: nobody waits for ever, and results are eager's. Runs under
 // TJIT_WATCHDOG, which says who waits for whom.
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/mul.h>
@@ -10,7 +11,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <future>
 #include <mutex>
@@ -195,6 +198,33 @@ INSTANTIATE_TEST_SUITE_P(
                                                         : "Usual";
       return name + std::to_string(c.threads);
     });
+
+// Ops that run while another thread switches tjit on and off, and the ops that
+// their kernels call: a sum fills its result first.
+TEST(SwitchTest, OpsAreRightWhileAnotherThreadSwitches) {
+  std::atomic<bool> ends{false};
+  std::int64_t wrong = 0, right = 0;
+  std::thread works([&] {
+    const at::NoGradGuard no_grad;
+    const at::Tensor a = at::ones({64});
+    while (!ends) {
+      at::Tensor b = at::mul(a, 2);
+      b.add_(1);
+      ++(b.sum().item<float>() == 192 ? right : wrong);
+    }
+  });
+  const Stats before = stats();
+  for (int i = 0; i < 300; ++i) {
+    enable();
+    std::this_thread::sleep_for(std::chrono::microseconds(400));
+    disable();
+    std::this_thread::sleep_for(std::chrono::microseconds(400));
+  }
+  ends = true;
+  works.join();
+  EXPECT_EQ(wrong, 0) << "of " << wrong + right;
+  EXPECT_GT((stats() - before).ops_replayed, 0);
+}
 
 }  // namespace
 }  // namespace tjit
