@@ -89,7 +89,7 @@ struct FunctionArgument {
   bool moves = false;            // may begin anywhere in its storage
   bool is_pinned = true;         // has to be over `storage`
   std::int32_t shares = -1;      // the argument before it that has its storage
-  bool is_again = false;         // and is the same tensor
+  std::int32_t same_as = -1;     // the first that is the same tensor
   std::int64_t least_bytes = 0;  // of its storage, for results that are views
   TensorGeometry geometry;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{

@@ -65,6 +65,14 @@ bool IsPlainNode(Node* node, runtime::NodeKinds* kinds) {
   }
 }
 
+// A write into a view has the edges of the node within as well, but for the
+// first, and libtorch asserts that they are the same.
+void SetEdge(Node* node, std::size_t output, const Edge& edge) {
+  node->next_edges()[output] = edge;
+  auto* const write = dynamic_cast<torch::autograd::CopySlices*>(node);
+  if (write != nullptr && output != 0) write->fn->next_edges()[output] = edge;
+}
+
 }  // namespace
 
 bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
@@ -98,10 +106,10 @@ bool InnerGraph::Read(c10::ArrayRef<at::Tensor> results, std::uint64_t first) {
   nodes_ = inner;
   for (Node* node : inner) {
     for (std::size_t i = node->num_outputs(); i-- > 0;) {
-      Edge& edge = node->next_edges()[i];
+      const Edge edge = node->next_edge(i);
       if (edge.function == nullptr || is_inner(edge)) continue;
       exits_.push_back({c10::make_intrusive<ExitNode>(edge), node, i});
-      edge = Edge(exits_.back().node, 0);
+      SetEdge(node, i, Edge(exits_.back().node, 0));
     }
     ++DepthOf(*node);
   }
@@ -126,20 +134,25 @@ bool InnerGraph::Uses(std::size_t i) const {
   });
 }
 
+absl::flat_hash_set<const Node*> InnerGraph::ReachedFrom(
+    std::size_t root) const {
+  const absl::flat_hash_set<const Node*> within(nodes_.begin(), nodes_.end());
+  std::vector<const Node*> nodes = {roots_[root].function.get()};
+  absl::flat_hash_set<const Node*> reached(nodes.begin(), nodes.end());
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    for (const Edge& edge : nodes[i]->next_edges()) {
+      const Node* const next = edge.function.get();
+      if (next == nullptr || !reached.insert(next).second) continue;
+      if (within.contains(next)) nodes.push_back(next);
+    }
+  }
+  return reached;
+}
+
 std::vector<bool> InnerGraph::AreOfAll() const {
   std::vector<bool> are_of_all(exits_.size(), true);
-  if (roots_.size() == 1) return are_of_all;
-  const absl::flat_hash_set<const Node*> within(nodes_.begin(), nodes_.end());
-  for (const Edge& root : roots_) {
-    absl::flat_hash_set<const Node*> reached;
-    std::vector<const Node*> nodes = {root.function.get()};
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (const Edge& edge : nodes[i]->next_edges()) {
-        const Node* const next = edge.function.get();
-        if (next == nullptr || !reached.insert(next).second) continue;
-        if (within.contains(next)) nodes.push_back(next);
-      }
-    }
+  for (std::size_t r = 0; roots_.size() > 1 && r < roots_.size(); ++r) {
+    const absl::flat_hash_set<const Node*> reached = ReachedFrom(r);
     const auto leads_to = [&](const Exit& exit) {
       return std::any_of(exits_.begin(), exits_.end(), [&](const Exit& other) {
         return other.node->next_edge(0) == exit.node->next_edge(0) &&
@@ -151,6 +164,24 @@ std::vector<bool> InnerGraph::AreOfAll() const {
     }
   }
   return are_of_all;
+}
+
+std::vector<std::size_t> InnerGraph::Parts() const {
+  std::vector<std::size_t> parts;
+  std::vector<absl::flat_hash_set<const Node*>> reached;
+  for (std::size_t r = 0; r < roots_.size(); ++r) {
+    reached.push_back(ReachedFrom(r));
+    parts.push_back(r);
+    for (std::size_t q = 0; q < r; ++q) {
+      const bool is_one = std::any_of(
+          reached[r].begin(), reached[r].end(),
+          [&](const Node* node) { return reached[q].contains(node); });
+      if (!is_one || parts[q] == parts[r]) continue;
+      const std::size_t other = parts[r];
+      std::replace(parts.begin(), parts.end(), other, parts[q]);
+    }
+  }
+  return parts;
 }
 
 variable_list InnerGraph::Run(const variable_list& gradients,
@@ -171,7 +202,7 @@ variable_list InnerGraph::Run(const variable_list& gradients,
 
 edge_list InnerGraph::Open() {
   for (const Exit& exit : exits_) {
-    exit.from->next_edges()[exit.output] = exit.node->next_edge(0);
+    SetEdge(exit.from, exit.output, exit.node->next_edge(0));
   }
   edge_list roots = std::move(roots_);
   Clear();

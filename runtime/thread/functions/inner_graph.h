@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
+
 namespace tjit::internal {
 
 // The nodes that a call of the function has made.
@@ -34,6 +36,9 @@ class InnerGraph {
   bool Uses(std::size_t i) const;
   // Of each: whether every result leads to where it goes.
   std::vector<bool> AreOfAll() const;
+  // Of each result: the first whose graph shares a node with its own. Eager
+  // runs backward passes through graphs that share none one after the other.
+  std::vector<std::size_t> Parts() const;
   // What flows along them. THROWS: what a node throws.
   torch::autograd::variable_list Run(
       const torch::autograd::variable_list& gradients, bool creates_graph);
@@ -50,6 +55,9 @@ class InnerGraph {
     Node* from;
     std::size_t output;
   };
+
+  // The nodes of the graph of result `root`, and of its exits.
+  absl::flat_hash_set<const Node*> ReachedFrom(std::size_t root) const;
 
   torch::autograd::edge_list roots_;  // of each result
   std::vector<Node*> nodes_;          // by sequence number

@@ -42,6 +42,16 @@ std::size_t FirstOver(const c10::StorageImpl* storage,
   return end;
 }
 
+// The first of `tensors` that is the same one as number `i`; -1: none before
+// it.
+std::int32_t FirstOfSame(c10::ArrayRef<const at::Tensor*> tensors,
+                         std::size_t i) {
+  for (std::size_t j = 0; j < i; ++j) {
+    if (tensors[j]->is_same(*tensors[i])) return static_cast<std::int32_t>(j);
+  }
+  return -1;
+}
+
 Likeness CompareArgument(const FunctionKey& key,
                          c10::ArrayRef<const at::Tensor*> all, std::size_t i) {
   // Of many arguments nobody looks: binding them finds it.
@@ -64,7 +74,7 @@ Likeness CompareArgument(const FunctionKey& key,
     // One slot stands for both, with one shift.
     const auto first = static_cast<std::size_t>(known.shares);
     const c10::TensorImpl* const other = all[first]->unsafeGetTensorImpl();
-    if (StorageOf(other) != storage || (other == impl) != known.is_again ||
+    if (StorageOf(other) != storage || FirstOfSame(all, i) != known.same_as ||
         ShiftOf(other, key.arguments[first].geometry) != shift) {
       return Likeness::kOther;
     }
@@ -114,10 +124,8 @@ FunctionKey MakeKey(std::uint32_t context, const FunctionInputs& inputs) {
       argument.requires_grad = RequiresGrad(impl);
       argument.storage = impl->storage().getWeakStorageImpl();
       const std::size_t first = FirstOver(StorageOf(impl), inputs.tensors, i);
-      if (first < i) {
-        argument.shares = static_cast<std::int32_t>(first);
-        argument.is_again = inputs.tensors[first]->is_same(t);
-      }
+      if (first < i) argument.shares = static_cast<std::int32_t>(first);
+      argument.same_as = FirstOfSame(inputs.tensors, i);
     }
     key.arguments.push_back(std::move(argument));
   }

@@ -122,9 +122,61 @@ variable_list JitNode::apply(variable_list&& gradients) {
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   const bool creates_graph = c10::GradMode::is_enabled();
   variable_list flows;
+  NoteParts(gradients);
   if (!creates_graph && RunByPlan(gradients, &flows)) return flows;
   if (graph_.empty()) RunAgain();
   return graph_.Run(gradients, creates_graph);
+}
+
+// Notes which parts of the graph the pass comes through. Each releases its own:
+// a pass through others may follow, behind a step of an optimizer. No plan can
+// know that one will, so functions where it does are left alone. THROWS: what
+// eager throws where a part is released.
+void JitNode::NoteParts(const variable_list& gradients) {
+  const std::vector<std::size_t>& parts = plan_->gradients->parts;
+  if (std::count(parts.begin(), parts.end(), 0) ==
+      static_cast<std::ptrdiff_t>(parts.size())) {
+    return;
+  }
+  released_.resize(parts.size());
+  passed_.assign(parts.size(), false);
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    if (!gradients[r].defined()) continue;
+    TORCH_CHECK(!released_[parts[r]], torch::autograd::ERR_BACKWARD_TWICE);
+    passed_[parts[r]] = true;
+  }
+  const bool is_first =
+      std::find(released_.begin(), released_.end(), true) == released_.end();
+  if (is_first) return;
+  ways_->are_separate.store(true);
+  if (waiting_.plan == nullptr) return;
+  const MutexLock lock(core_->mutex);
+  core_->failures[waiting_.form] += kMostMissed;
+  core_->why = runtime::DescribeRefusal(Refusal::kGraphParts, kNoOp);
+}
+
+// The parts of the last pass are released. True if all are.
+bool JitNode::ReleasesAll() {
+  for (std::size_t p = 0; p < passed_.size(); ++p) {
+    if (passed_[p]) released_[p] = true;
+  }
+  const std::vector<std::size_t>& parts = plan_->gradients->parts;
+  return passed_.empty() ||
+         std::all_of(parts.begin(), parts.end(),
+                     [&](std::size_t p) { return released_[p]; });
+}
+
+JitNode::~JitNode() {
+  alive_.fetch_sub(1, std::memory_order_relaxed);
+  if (is_open_) opened_.fetch_sub(1, std::memory_order_relaxed);
+  // No pass came through the other parts.
+  const bool is_part =
+      std::find(released_.begin(), released_.end(), true) != released_.end();
+  if (!is_part || is_released_ || is_open_) return;
+  try {
+    Release();
+  } catch (const std::exception&) {  // no memory: it decides another time
+  }
 }
 
 std::atomic<std::int64_t> JitNode::alive_{0}, JitNode::opened_{0};
@@ -351,7 +403,10 @@ void JitNode::RunAgain() {
 }
 
 void JitNode::release_variables() {
-  if (is_released_ || is_open_) return;
+  if (!is_released_ && !is_open_ && ReleasesAll()) Release();
+}
+
+void JitNode::Release() {
   is_released_ = true;
   // What held the results' storages when the call was over: the results
   // themselves and the graph, which go now.
@@ -390,6 +445,7 @@ void JitNode::release_variables() {
 // Whether calls are replayed by the plan.
 void JitNode::Decide(bool is_all_gone) {
   const std::shared_ptr<const FunctionRecord> record = waiting_.plan->record;
+  if (ways_->are_separate.load()) return;
   if (is_all_gone && is_served_) {
     ways_->missed.store(0);
     // A pass of another kind may come once in so many, as that of the last call
@@ -534,6 +590,7 @@ Refusal GraphCalls::ReadGraph(const JitSession& session,
     if (are_kept[r] && !graph->Uses(r)) return Refusal::kEscapes;
   }
   plan.gradients->nodes = graph->size();
+  plan.gradients->parts = graph->Parts();
   std::vector<GradientUse>& uses = plan.gradients->uses;
   const std::vector<bool> are_of_all = graph->AreOfAll();
   for (const Edge& edge : graph->Outside()) {

@@ -39,6 +39,8 @@ struct GradientWays {
   // Of calls that ran it: those in a row that would have been replayed, and
   // those in a row that would not.
   std::atomic<int> served{0}, missed{0};
+  // Passes came through parts of one graph, one after the other.
+  std::atomic<bool> are_separate{false};
 };
 
 // What a call had and made, as its backward pass takes it.
@@ -82,10 +84,7 @@ class JitNode : public torch::autograd::Node {
         values_(std::move(values)) {
     alive_.fetch_add(1, std::memory_order_relaxed);
   }
-  ~JitNode() override {
-    alive_.fetch_sub(1, std::memory_order_relaxed);
-    if (is_open_) opened_.fetch_sub(1, std::memory_order_relaxed);
-  }
+  ~JitNode() override;
 
   // True if a pass may have nodes to open, or to leave out.
   static bool HasAny(bool creates_graph) {
@@ -121,6 +120,9 @@ class JitNode : public torch::autograd::Node {
  private:
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& gradients) override;
+  void NoteParts(const torch::autograd::variable_list& gradients);
+  bool ReleasesAll();
+  void Release();
   bool RunByPlan(const torch::autograd::variable_list& gradients,
                  torch::autograd::variable_list* flows);
   void RunAgain();
@@ -143,6 +145,9 @@ class JitNode : public torch::autograd::Node {
   InnerGraph graph_;
   WaitingPlan waiting_;
   std::function<std::vector<at::Tensor>()> run_again_;
+  // Where the graph has parts: whether they were released, and whether the last
+  // pass came through them.
+  std::vector<bool> released_, passed_;
   bool is_open_ = false;  // the nodes within are those of the program's graph
   bool is_served_ = false;
   bool is_released_ = false;

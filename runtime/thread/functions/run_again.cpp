@@ -30,38 +30,99 @@ bool OnlyUpdates(const StepRecord& step, const OpEntry& op,
          step.statics[0] != 0;
 }
 
-// By slot: what lies in it depends on what the function writes. nullopt: it
-// writes into an argument, or ops at the call may read what it writes.
-std::optional<std::vector<bool>> DependentSlots(const FunctionRecord& record) {
-  std::vector<bool> depends(record.slots.size());
-  for (std::size_t s = 0; s < record.slots.size(); ++s) {
-    const FunctionSlot& slot = record.slots[s];
-    if (!slot.written || slot.kind < Kind::kArgument) continue;
-    if (slot.kind != Kind::kCaptured || !record.parts.empty()) {
-      return std::nullopt;
+// What depends on what the function writes.
+class Dependence {
+ public:
+  explicit Dependence(const FunctionRecord& record)
+      : record_(record), depends_(record.slots.size()) {}
+
+  // False: it writes into an argument.
+  bool Find() {
+    for (std::size_t s = 0; s < record_.slots.size(); ++s) {
+      const FunctionSlot& slot = record_.slots[s];
+      if (!slot.written || slot.kind < Kind::kArgument) continue;
+      if (slot.kind != Kind::kCaptured) return false;
+      depends_[s] = true;
     }
-    depends[s] = true;
+    auto read = record_.reads.begin();
+    for (std::size_t n = 0; n <= record_.nodes.size(); ++n) {
+      for (; read != record_.reads.end() && read->step <= n; ++read) {
+        if (read->part < 0) continue;
+        AddPart(record_.parts[static_cast<std::size_t>(read->part)]);
+      }
+      if (n < record_.nodes.size()) AddStep(*record_.nodes[n]);
+    }
+    return true;
   }
-  for (const TraceNode* node : record.nodes) {
+
+  // REQUIRES: Find(). What lies in a slot, and what an op at the call returns.
+  bool IsOfSlot(std::size_t s) const { return depends_[s]; }
+  bool IsOfCalled(std::size_t c) const {
+    return std::find(called_.begin(), called_.end(), c) != called_.end();
+  }
+
+ private:
+  void AddStep(const TraceNode& node) {
     const OpEntry& op =
-        *static_cast<const CapturedCall*>(node->payload.get())->entry;
+        *static_cast<const CapturedCall*>(node.payload.get())->entry;
     const auto reads = [&](const ArgRecord& arg) {
       return arg.slot != kNoSlot &&
-             depends[static_cast<std::size_t>(arg.slot)] &&
-             !OnlyUpdates(node->step, op, arg);
+             depends_[static_cast<std::size_t>(arg.slot)] &&
+             !OnlyUpdates(node.step, op, arg);
     };
-    const auto& args = node->step.args;
-    if (std::none_of(args.begin(), args.end(), reads)) continue;
+    const auto& args = node.step.args;
+    if (std::none_of(args.begin(), args.end(), reads)) return;
     const auto mark = [&](std::int32_t slot) {
-      if (slot != kNoSlot) depends[static_cast<std::size_t>(slot)] = true;
+      if (slot != kNoSlot) depends_[static_cast<std::size_t>(slot)] = true;
     };
     for (const ArgRecord& arg : args) {
       if (arg.written) mark(arg.slot);
     }
-    for (const ResultRecord& result : node->step.results) mark(result.slot);
+    for (const ResultRecord& result : node.step.results) mark(result.slot);
   }
-  return depends;
-}
+
+  void AddPart(const FunctionPart& part) {
+    const auto reads = [this](const PartArgument& argument) {
+      return Reads(argument);
+    };
+    if (std::none_of(part.arguments.begin(), part.arguments.end(), reads)) {
+      return;
+    }
+    for (std::size_t r = 0; r < part.results.size(); ++r) {
+      const std::size_t index = part.first_result + r;
+      called_.push_back(index);
+      for (std::size_t s = 0; s < depends_.size(); ++s) {
+        const FunctionSlot& slot = record_.slots[s];
+        if (slot.kind == Kind::kCalled && slot.index == index) {
+          depends_[s] = true;
+        }
+      }
+    }
+  }
+
+  bool Reads(const PartArgument& argument) const {
+    if (argument.from == PartArgument::From::kSlot) {
+      return depends_[argument.index];
+    }
+    if (argument.from == PartArgument::From::kCalled) {
+      return IsOfCalled(argument.index);
+    }
+    // Nothing is drawn in a function with parts, and no argument written.
+    if (argument.from != PartArgument::From::kCaptured) return false;
+    for (std::size_t s = 0; s < depends_.size(); ++s) {
+      const FunctionSlot& slot = record_.slots[s];
+      if (slot.kind == Kind::kCaptured && slot.index == argument.index &&
+          depends_[s]) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const FunctionRecord& record_;
+  std::vector<bool> depends_;
+  std::vector<std::size_t> called_;  // results of parts that depend on it
+};
 
 // What lies in the part of a storage that a function writes.
 class Kept {
@@ -117,16 +178,21 @@ class RunningScope {
 
 bool MayRunAgain(const FunctionPlan& plan) {
   const FunctionRecord& record = *plan.record;
-  const std::optional<std::vector<bool>> depends = DependentSlots(record);
-  if (!depends) return false;
-  const std::size_t fresh = plan.fresh.size();
+  Dependence dependence(record);
+  if (!dependence.Find()) return false;
+  const std::size_t drawn = plan.fresh.size();
+  const std::size_t called = drawn + record.drawn.size();
   for (const std::uint32_t m : plan.gradients->living) {
-    for (std::size_t s = 0; s < depends->size(); ++s) {
+    if (m >= called) {
+      if (dependence.IsOfCalled(m - called)) return false;
+      continue;
+    }
+    for (std::size_t s = 0; s < record.slots.size(); ++s) {
       const FunctionSlot& slot = record.slots[s];
       const bool is_it =
-          m < fresh ? plan.fresh[m].slot == s
-                    : slot.kind == Kind::kDrawn && slot.index == m - fresh;
-      if (is_it && (*depends)[s]) return false;
+          m < drawn ? plan.fresh[m].slot == s
+                    : slot.kind == Kind::kDrawn && slot.index == m - drawn;
+      if (is_it && dependence.IsOfSlot(s)) return false;
     }
   }
   return true;

@@ -334,6 +334,22 @@ TEST_F(JitTest, TensorsOfTheCallBeforeAreNoNumbers) {
   EXPECT_EQ(fast.stats().replays, 0);
 }
 
+// Whether two arguments are one tensor decides, or whether they are views of
+// one storage.
+TEST_F(JitTest, SameTensorsAreAnotherWayThanSameStorages) {
+  const auto f = [](const at::Tensor& a, const at::Tensor& b,
+                    const at::Tensor& c) {
+    return a * 2 + (b.is_same(c) ? b : c * 4);
+  };
+  auto fast = jit(f, {.verify_every = 0});
+  for (int i = 0; i < 60; ++i) {
+    const at::Tensor x = at::rand({8}), z = x.slice(0, 0, 8);
+    const at::Tensor c = i / 10 % 2 == 0 ? z : x.slice(0, 0, 8);
+    EXPECT_TRUE(SameBits(fast(x, z, c), f(x, z, c))) << i;
+  }
+  EXPECT_GE(fast.stats().replays, 40) << fast.stats().why;
+}
+
 // As rotary embeddings return them.
 TEST_F(JitTest, PartsOfComplexNumbersAreResults) {
   const auto turn = [](const at::Tensor& x, const at::Tensor& by) {

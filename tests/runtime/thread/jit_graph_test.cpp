@@ -13,43 +13,6 @@
 namespace tjit {
 namespace {
 
-// One step of gradient descent. Loss and gradients come to `seen`.
-void StepDown(const at::Tensor& loss, const Tensors& leaves, Tensors* seen) {
-  loss.backward();
-  seen->push_back(loss.detach().clone());
-  const at::NoGradGuard no_grad;
-  for (const at::Tensor& leaf : leaves) {
-    seen->emplace_back();
-    if (!leaf.grad().defined()) continue;
-    seen->back() = leaf.grad().clone();
-    leaf.sub_(leaf.grad(), 0.01);
-    leaf.mutable_grad().reset();
-  }
-}
-
-// The gradients of `leaves` after `steps` steps of gradient descent, one row a
-// step, with the forward function `f`.
-template <class F>
-Tensors Descend(F&& f, const Tensors& leaves, int steps) {
-  at::manual_seed(7);
-  Tensors seen;
-  for (int i = 0; i < steps; ++i) {
-    const at::Tensor x = at::randn({8, 4});
-    const at::Tensor loss = f(x).pow(2).mean();
-    StepDown(loss, leaves, &seen);
-  }
-  return seen;
-}
-
-// Copies of the leaves, for eager.
-Tensors CopyOf(const Tensors& leaves) {
-  Tensors copies;
-  for (const at::Tensor& leaf : leaves) {
-    copies.push_back(leaf.detach().clone().requires_grad_(true));
-  }
-  return copies;
-}
-
 TEST_F(JitGraphTest, AForwardPassIsReplayedAndSoIsItsBackwardPass) {
   const Tensors leaves = {Leaf({4, 6}), Leaf({6}), Leaf({6, 2})};
   const Tensors copies = CopyOf(leaves);
@@ -95,34 +58,6 @@ TEST_F(JitGraphTest, GradientsGoOnIntoTheGraphOfAnArgument) {
               copies, 20);
   ExpectAllSame(got, expected);
   EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
-}
-
-// Many calls are alive when the backward pass comes; that through the last one
-// is of another kind, as nobody uses one of its results.
-// Two heads over what a graph outside has made, and passes through one of them.
-TEST_F(JitGraphTest, TwoResultsUseOneArgument) {
-  const Tensors leaves = {Leaf({4, 4}), Leaf({4, 2}), Leaf({4, 3})};
-  const Tensors copies = CopyOf(leaves);
-  const auto heads = [](const Tensors& p, const at::Tensor& h) {
-    return Tensors{at::mm(h.tanh(), p[1]), at::mm(h, p[2]).exp()};
-  };
-  const auto run = [&](auto& f, const Tensors& p) {
-    at::manual_seed(3);
-    Tensors seen;
-    for (int i = 0; i < 60; ++i) {
-      const at::Tensor x = at::randn({8, 4});
-      const Tensors both = f(at::mm(x, p[0]).sin());
-      at::Tensor loss = both[static_cast<std::size_t>(i % 3 == 2)].sum();
-      if (i % 3 == 0) loss = loss + both[1].mean();
-      StepDown(loss, p, &seen);
-    }
-    return seen;
-  };
-  auto fast = jit([&](const at::Tensor& h) { return heads(leaves, h); },
-                  WithGradients());
-  auto eager = [&](const at::Tensor& h) { return heads(copies, h); };
-  ExpectAllSame(run(fast, leaves), run(eager, copies));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
 }
 
 TEST_F(JitGraphTest, ACellIsCalledInALoop) {
@@ -185,109 +120,6 @@ TEST_F(JitGraphTest, AFunctionThatReadsWhatItWritesIsRefused) {
     count.add_(y.sum());
     return y;
   });
-}
-
-// What a step of a regularised network gives: each `every` steps a penalty on
-// the gradients, whose backward pass runs the function again.
-template <class F>
-Tensors DescendWithPenalty(F&& f, const Tensors& leaves, int steps, int every) {
-  at::manual_seed(7);
-  Tensors seen;
-  for (int i = 0; i < steps; ++i) {
-    const at::Tensor x = at::randn({8, 4}).requires_grad_(true);
-    at::Tensor loss = f(x).pow(2).mean();
-    if (i % every == every - 1) {
-      seen.push_back(at::randn({2}));  // the program draws as well
-      loss = loss + torch::autograd::grad({loss}, {x}, {}, {},
-                                          /*create_graph=*/true)[0]
-                        .pow(2)
-                        .sum();
-    }
-    StepDown(loss, leaves, &seen);
-    seen.push_back(GeneratorState());
-  }
-  return seen;
-}
-
-// `out[:, 0:2] = ...`, a mask, and a view that is changed in place.
-TEST_F(JitGraphTest, WritesIntoViews) {
-  const Tensors leaves = {Leaf({4, 6}), Leaf({6, 2})};
-  const Tensors copies = CopyOf(leaves);
-  const auto forward = [](const Tensors& p, const at::Tensor& x) {
-    const at::Tensor h = at::mm(x, p[0]);
-    h.select(1, 0).mul_(2);
-    at::Tensor out = at::zeros({8, 4});
-    out.narrow(1, 0, 2).copy_(at::mm(h.tanh(), p[1]));
-    out.slice(1, 2, 4).copy_(h.narrow(1, 1, 2));
-    out.select(1, 3).masked_fill_(out.select(1, 2) > 0, 0.5);
-    return out;
-  };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
-}
-
-// They are parts of their own, in the backward pass as well.
-TEST_F(JitGraphTest, OpsAtTheCall) {
-  const Tensors leaves = {Leaf({4, 4}), Leaf({10, 4})};
-  const Tensors copies = CopyOf(leaves);
-  const at::Tensor indices = at::randint(10, {20});
-  const at::Tensor offsets = at::arange(8) * 2;
-  const auto forward = [&](const Tensors& p, const at::Tensor& x) {
-    const at::Tensor m = at::mm(p[0], p[0].t()) + 4 * at::eye(4);
-    const at::Tensor y = at::linalg_solve(m, x.t().tanh() * 2).t();
-    const at::Tensor bag =
-        std::get<0>(at::embedding_bag(p[1], indices, offsets));
-    return at::linalg_solve(m, (y + bag).t()).t() * at::logdet(m);
-  };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  const Stats before = stats();
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
-  EXPECT_GT((stats() - before).ops_replayed, 30 * 8);
-}
-
-// A result that an op at the call has made, beside others.
-TEST_F(JitGraphTest, ResultsOfOpsAtTheCall) {
-  const Tensors leaves = {Leaf({4, 4})};
-  const Tensors copies = CopyOf(leaves);
-  const auto forward = [](const Tensors& p, const at::Tensor& x) {
-    return at::linalg_solve(at::mm(p[0], p[0].t()) + 4 * at::eye(4), x.t());
-  };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
-}
-
-// What is outside gets a history by it, which no replay would give it.
-TEST_F(JitGraphTest, WritesIntoViewsOfWhatIsOutsideAreRefused) {
-  const at::Tensor w = Leaf({4, 2});
-  const auto forward = [&](const at::Tensor& buffer, const at::Tensor& x) {
-    buffer.narrow(1, 0, 2).copy_(at::mm(x, w));
-    return (buffer * 2).sum();
-  };
-  at::Tensor captured = at::zeros({8, 4}), expected_buffer = at::zeros({8, 4});
-  auto fast = jit([&](const at::Tensor& x) { return forward(captured, x); },
-                  WithGradients());
-  for (int i = 0; i < 12; ++i) {
-    const at::Tensor x = at::randn({8, 4});
-    captured.detach_();
-    expected_buffer.detach_();
-    const at::Tensor expected = forward(expected_buffer, x), got = fast(x);
-    EXPECT_TRUE(SameBits(got, expected)) << i;
-    EXPECT_TRUE(captured.requires_grad()) << i;
-    EXPECT_EQ(captured.grad_fn()->name(), expected_buffer.grad_fn()->name());
-  }
-  EXPECT_EQ(fast.stats().replays, 0);
 }
 
 TEST_F(JitGraphTest, DropoutDrawsTheSameWhereItRunsAgain) {

@@ -93,6 +93,7 @@ class RandomGraph : public RandomFunction {
         at::Tensor whole = one * 2;
         whole.narrow(1, Below(3), 2).copy_(two.narrow(0, 0, 2).t());
         whole.select(0, 1).mul_(a).add_(two.select(1, 0));
+        whole.t().add_(One());  // from outside of the graph, perhaps
         return whole;
       }
       case 23:  // of some programs

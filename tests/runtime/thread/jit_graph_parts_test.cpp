@@ -1,0 +1,221 @@
+// Results with a graph where the function writes into views, calls ops at the
+// call, or has several results: Note [Results with a graph] in
+// runtime/thread/functions/gradient_graph.h.
+#include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstdint>
+
+#include "tests/runtime/thread/jit_graph_testing.h"
+
+namespace tjit {
+namespace {
+
+// `out[:, 0:2] = ...`, a mask, and a view that is changed in place.
+TEST_F(JitGraphTest, WritesIntoViews) {
+  const Tensors leaves = {Leaf({4, 6}), Leaf({6, 2})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor h = at::mm(x, p[0]);
+    h.select(1, 0).mul_(2);
+    at::Tensor out = at::zeros({8, 4});
+    out.narrow(1, 0, 2).copy_(at::mm(h.tanh(), p[1]));
+    out.slice(1, 2, 4).copy_(h.narrow(1, 1, 2));
+    out.select(1, 3).masked_fill_(out.select(1, 2) > 0, 0.5);
+    return out;
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+// What is written has no node between: the write's edge leaves the graph.
+TEST_F(JitGraphTest, WritesIntoViewsOfWhatComesFromOutside) {
+  const Tensors leaves = {Leaf({4, 6}), Leaf({8, 3}), Leaf({8})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor h = at::mm(x, p[0]);
+    h.narrow(1, 0, 3).add_(p[1]);
+    h.narrow(1, 3, 3).mul_(p[1]);
+    const at::Tensor out = at::zeros({8, 8});
+    out.diagonal().copy_(p[2]);
+    out.narrow(1, 1, 4).copy_(x);
+    return out.cumsum(1).narrow(1, 0, 6) * h;
+  };
+  const auto run = [&](auto& f, const Tensors& p) {
+    at::manual_seed(7);
+    Tensors seen;
+    for (int i = 0; i < 60; ++i) {
+      const at::Tensor x = at::randn({8, 4}).requires_grad_(true);
+      at::Tensor loss = f(x).pow(2).mean();
+      if (i % 20 == 19) {  // another pass than before
+        const at::Tensor g =
+            torch::autograd::grad({loss}, {p[0]}, {}, /*retain_graph=*/true,
+                                  /*create_graph=*/true)[0];
+        loss = loss + g.pow(2).sum();
+      }
+      StepDown(loss, p, &seen);
+      seen.push_back(x.grad().clone());
+    }
+    return seen;
+  };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  ExpectAllSame(run(fast, leaves), run(eager, copies));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+// Of graphs that share no node eager releases each behind its own pass, with
+// steps of an optimizer in between. A call has one node for both.
+TEST_F(JitGraphTest, SeparatePassesThroughSeparateGraphs) {
+  const Tensors leaves = {Leaf({4, 2}), Leaf({4, 3})};
+  const Tensors copies = CopyOf(leaves);
+  const auto heads = [](const Tensors& p, const at::Tensor& h) {
+    return Tensors{at::mm(h, p[0]).tanh(), at::mm(h, p[1]).exp()};
+  };
+  // `together` steps of one pass through both come first.
+  const auto run = [&](auto& f, const Tensors& p, int together) {
+    at::manual_seed(3);
+    Tensors seen;
+    for (int i = 0; i < together + 20; ++i) {
+      const at::Tensor h = at::randn({8, 4}).requires_grad_(true);
+      const Tensors both = f(h);
+      if (i < together) {
+        StepDown(both[0].sum() + both[1].sum(), p, &seen);
+      } else {
+        StepDown(both[0].sum(), {p[0]}, &seen);
+        StepDown(both[1].sum(), {p[1]}, &seen);
+        EXPECT_THROW(both[0].sum().backward(), c10::Error) << i;
+      }
+      seen.push_back(h.grad().clone());
+    }
+    return seen;
+  };
+  for (const int together : {0, 1, 12}) {
+    auto fast = jit([&](const at::Tensor& h) { return heads(leaves, h); },
+                    WithGradients());
+    auto eager = [&](const at::Tensor& h) { return heads(copies, h); };
+    ExpectAllSame(run(fast, leaves, together), run(eager, copies, together));
+    EXPECT_GE(fast.stats().replays, together == 12 ? 4 : 0);
+    EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_parts"));
+  }
+}
+
+// They are parts of their own, in the backward pass as well.
+TEST_F(JitGraphTest, OpsAtTheCall) {
+  const Tensors leaves = {Leaf({4, 4}), Leaf({10, 4})};
+  const Tensors copies = CopyOf(leaves);
+  const at::Tensor indices = at::randint(10, {20});
+  const at::Tensor offsets = at::arange(8) * 2;
+  const at::Tensor count = at::zeros({}, at::kLong);  // nothing depends on it
+  const auto forward = [&](const Tensors& p, const at::Tensor& x) {
+    count.add_(1);
+    const at::Tensor m = at::mm(p[0], p[0].t()) + 4 * at::eye(4);
+    const at::Tensor y = at::linalg_solve(m, x.t().tanh() * 2).t();
+    const at::Tensor bag =
+        std::get<0>(at::embedding_bag(p[1], indices, offsets));
+    return at::linalg_solve(m, (y + bag).t()).t() * at::logdet(m);
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  const Stats before = stats();
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  EXPECT_GT((stats() - before).ops_replayed, 30 * 8);
+  EXPECT_EQ(count.item<std::int64_t>(), 120);  // once a call
+}
+
+// The solver reads what the function writes, and would find something else.
+TEST_F(JitGraphTest, OpsAtTheCallThatReadWhatIsWrittenAreRefused) {
+  const at::Tensor w = Leaf({4, 4}), state = at::eye(4) * 4;
+  auto fast = jit(
+      [&](const at::Tensor& x) {
+        state.mul_(1.01);
+        return at::mm(at::linalg_inv(state), at::mm(x, w).t());
+      },
+      WithGradients());
+  at::Tensor expected = at::eye(4) * 4;
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor x = at::randn({8, 4});
+    expected.mul_(1.01);
+    const at::Tensor got = fast(x);
+    EXPECT_TRUE(
+        SameBits(got, at::mm(at::linalg_inv(expected), at::mm(x, w).t())));
+    got.sum().backward();
+  }
+  EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_once"));
+}
+
+// A result that an op at the call has made, beside others.
+TEST_F(JitGraphTest, ResultsOfOpsAtTheCall) {
+  const Tensors leaves = {Leaf({4, 4})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    return at::linalg_solve(at::mm(p[0], p[0].t()) + 4 * at::eye(4), x.t());
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+// What is outside gets a history by it, which no replay would give it.
+TEST_F(JitGraphTest, WritesIntoViewsOfWhatIsOutsideAreRefused) {
+  const at::Tensor w = Leaf({4, 2});
+  const auto forward = [&](const at::Tensor& buffer, const at::Tensor& x) {
+    buffer.narrow(1, 0, 2).copy_(at::mm(x, w));
+    return (buffer * 2).sum();
+  };
+  at::Tensor captured = at::zeros({8, 4}), expected_buffer = at::zeros({8, 4});
+  auto fast = jit([&](const at::Tensor& x) { return forward(captured, x); },
+                  WithGradients());
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor x = at::randn({8, 4});
+    captured.detach_();
+    expected_buffer.detach_();
+    const at::Tensor expected = forward(expected_buffer, x), got = fast(x);
+    EXPECT_TRUE(SameBits(got, expected)) << i;
+    EXPECT_TRUE(captured.requires_grad()) << i;
+    EXPECT_EQ(captured.grad_fn()->name(), expected_buffer.grad_fn()->name());
+  }
+  EXPECT_EQ(fast.stats().replays, 0);
+}
+
+// Many calls are alive when the backward pass comes; that through the last one
+// is of another kind, as nobody uses one of its results.
+// Two heads over what a graph outside has made, and passes through one of them.
+TEST_F(JitGraphTest, TwoResultsUseOneArgument) {
+  const Tensors leaves = {Leaf({4, 4}), Leaf({4, 2}), Leaf({4, 3})};
+  const Tensors copies = CopyOf(leaves);
+  const auto heads = [](const Tensors& p, const at::Tensor& h) {
+    return Tensors{at::mm(h.tanh(), p[1]), at::mm(h, p[2]).exp()};
+  };
+  const auto run = [&](auto& f, const Tensors& p) {
+    at::manual_seed(3);
+    Tensors seen;
+    for (int i = 0; i < 60; ++i) {
+      const at::Tensor x = at::randn({8, 4});
+      const Tensors both = f(at::mm(x, p[0]).sin());
+      at::Tensor loss = both[static_cast<std::size_t>(i % 3 == 2)].sum();
+      if (i % 3 == 0) loss = loss + both[1].mean();
+      StepDown(loss, p, &seen);
+    }
+    return seen;
+  };
+  auto fast = jit([&](const at::Tensor& h) { return heads(leaves, h); },
+                  WithGradients());
+  auto eager = [&](const at::Tensor& h) { return heads(copies, h); };
+  ExpectAllSame(run(fast, leaves), run(eager, copies));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
+}  // namespace
+}  // namespace tjit
