@@ -27,6 +27,7 @@ struct PartArgument {
     kCaptured,
     kDrawn,
     kCalled,  // a part before it has
+    kEmpty,   // none: it has no elements and no memory
   };
   From from = From::kUndefined;
   std::uint32_t index = 0;  // of the slot, argument, ...

@@ -1,5 +1,6 @@
 #include "runtime/thread/functions/parts.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
@@ -53,6 +54,11 @@ bool IsUsual(const c10::TensorImpl* impl) {
          !impl->is_wrapped_number();
 }
 
+// As caches begin: `torch.cat([torch.tensor([]), x])`.
+bool IsWithoutMemory(const c10::TensorImpl* impl) {
+  return impl->numel() == 0 && StorageOf(impl)->nbytes() == 0;
+}
+
 // Bytes by which argument `a` of a call begins elsewhere than the recorded one.
 std::int64_t ShiftOfArgument(const FunctionKey& now, const FunctionKey& then,
                              std::size_t a) {
@@ -75,6 +81,8 @@ c10::Storage StorageFor(const PartArgument& argument,
   switch (argument.from) {
     case From::kUndefined:
       break;
+    case From::kEmpty:
+      return at::detail::empty_cpu({0}, at::kByte).storage();
     case From::kSlot:
       for (std::size_t f = 0; f < plan.fresh.size(); ++f) {
         if (plan.fresh[f].slot == argument.index) {
@@ -122,9 +130,10 @@ bool MakeArguments(const FunctionPart& part, const FunctionReplay& replay,
               g.itemsize;
     }
     c10::Storage storage = StorageFor(argument, replay, inputs);
+    const bool has_elements = argument.from != From::kEmpty;
     if (!storage || g.offset + shift < 0 ||
-        (g.last_element() + 1 + shift) * g.itemsize >
-            static_cast<std::int64_t>(storage.nbytes())) {
+        (has_elements && (g.last_element() + 1 + shift) * g.itemsize >
+                             static_cast<std::int64_t>(storage.nbytes()))) {
       return false;
     }
     tensors->push_back(TensorOver(std::move(storage), g, g.offset + shift));
@@ -211,6 +220,8 @@ bool PartCalls::RecordArgument(const TensorRef& ref, PartArgument* argument) {
   if (const auto a = ArgumentOver(session.arguments, storage)) {
     argument->from = From::kArgument;
     argument->index = *a;
+  } else if (IsWithoutMemory(ref.impl)) {
+    argument->from = From::kEmpty;
   } else if (const auto c = CalledOver(session, storage)) {
     argument->from = From::kCalled;
     argument->index = *c;
@@ -313,6 +324,8 @@ bool PartCalls::IsArgument(const c10::TensorImpl* impl,
       return DrawnOver(session, storage) == i;
     case From::kCalled:
       return CalledOver(session, storage) == i;
+    case From::kEmpty:
+      return IsWithoutMemory(impl);
     case From::kUndefined:
     case From::kArgument:
       break;

@@ -143,6 +143,17 @@ TEST_F(JitTest, PartsArePassedTheSameTensorsAgain) {
   EXPECT_GE(fast.stats().replays, 20) << fast.stats().why;
 }
 
+// As a cache of keys begins: what is added to nothing.
+TEST_F(JitTest, PartsArePassedTensorsWithoutElements) {
+  ExpectReplayed(
+      [](const at::Tensor& x) {
+        const at::Tensor none = at::empty({0}), cache = at::empty({3, 0, 4});
+        return (at::cat({none, x * 2}, 1) + 1).tanh() +
+               at::cat({cache, x.exp()}, 1);
+      },
+      [] { return at::rand({3, 5, 4}); });
+}
+
 TEST_F(JitTest, VersionsOfWhatPartsReturn) {
   const auto f = [](const at::Tensor& a) {
     const at::Tensor x = std::get<0>(at::linalg_inv_ex(a * 2));
