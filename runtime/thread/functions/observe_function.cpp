@@ -283,7 +283,8 @@ void FunctionCalls::CloseFunction() {
 
 Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
   FunctionSession& session = *function_;
-  const bool is_draw = MayDraw(frame);
+  const bool fills_nothing = FillsNothing(session, frame);
+  const bool is_draw = !fills_nothing && MayDraw(frame);
   session.CheckPointer();
   if (store_ != session.store) session.Fail(Refusal::kInterrupted);
   if (!session.has_failed() && IsHostRead(frame)) {
@@ -301,7 +302,7 @@ Decision FunctionCalls::DecideInFunction(CallFrame& frame) {
     MakeReady(frame);
     return Decision::kEager;
   }
-  if (PartCalls(this).Begin(frame)) {
+  if (fills_nothing || PartCalls(this).Begin(frame)) {
     CountEager(frame);
     MakeReady(frame);
     return Decision::kEager;

@@ -209,6 +209,15 @@ std::optional<std::uint32_t> CalledOver(const FunctionSession& session,
   return std::nullopt;
 }
 
+bool FillsNothing(const FunctionSession& session, const CallFrame& frame) {
+  const bool fills = frame.entry.name == "aten::zero_" ||
+                     frame.entry.name == "aten::fill_.Scalar";
+  if (!fills || frame.tensors.size() != 1) return false;
+  const c10::TensorImpl* const impl = frame.tensors[0].impl;
+  return impl != nullptr && IsUsual(impl) && IsWithoutMemory(impl) &&
+         !ArgumentOver(session.arguments, StorageOf(impl));
+}
+
 bool PartCalls::RecordArgument(const TensorRef& ref, PartArgument* argument) {
   FunctionSession& session = *calls_.function_;
   argument->arg = ref.arg;

@@ -73,6 +73,10 @@ class PartCalls {
   FunctionCalls& calls_;
 };
 
+// True if the op fills a tensor without elements that the function has made, as
+// at::zeros({0}) does: nothing is left to be done for it at a replay.
+bool FillsNothing(const FunctionSession& session, const CallFrame& frame);
+
 // Which result of a part has this storage.
 std::optional<std::uint32_t> CalledOver(const FunctionSession& session,
                                         const c10::StorageImpl* storage);

@@ -152,6 +152,24 @@ TEST_F(JitGraphTest, OpsAtTheCallThatReadWhatIsWrittenAreRefused) {
   EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_once"));
 }
 
+// As models with a cache of keys are trained. cat() makes zeros of no elements
+// in its backward pass.
+TEST_F(JitGraphTest, CachesThatBeginEmpty) {
+  const Tensors leaves = {Leaf({4, 4})};
+  const Tensors copies = CopyOf(leaves);
+  const auto forward = [](const Tensors& p, const at::Tensor& x) {
+    const at::Tensor keys = at::mm(x, p[0]);
+    const at::Tensor cached = at::cat({at::empty({0}), keys}, 0);
+    return at::mm(at::softmax(at::mm(x, cached.t()), -1), cached * keys);
+  };
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
 // A result that an op at the call has made, beside others.
 TEST_F(JitGraphTest, ResultsOfOpsAtTheCall) {
   const Tensors leaves = {Leaf({4, 4})};
