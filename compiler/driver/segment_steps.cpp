@@ -24,7 +24,6 @@ constexpr std::string_view kWorthAloneOfFew[] = {
     "aten::add",           "aten::add_",
     "aten::clamp_min",     "aten::div",
     "aten::leaky_relu",    "aten::mul",
-    "aten::mul_",          "aten::neg",
     "aten::relu",          "aten::relu_",
     "aten::sigmoid",       "aten::sigmoid_backward",
     "aten::sub",           "aten::sub_",
