@@ -109,10 +109,15 @@ class Dependence {
     }
     // Nothing is drawn in a function with parts, and no argument written.
     if (argument.from != PartArgument::From::kCaptured) return false;
+    // An op before the first step that uses a storage has captured it by
+    // itself.
+    const auto storage_of = [this](std::uint32_t c) {
+      return record_.captured[c].storage._unsafe_get_target();
+    };
     for (std::size_t s = 0; s < depends_.size(); ++s) {
       const FunctionSlot& slot = record_.slots[s];
-      if (slot.kind == Kind::kCaptured && slot.index == argument.index &&
-          depends_[s]) {
+      if (slot.kind == Kind::kCaptured && depends_[s] &&
+          storage_of(slot.index) == storage_of(argument.index)) {
         return true;
       }
     }

@@ -11,10 +11,22 @@
 namespace tjit {
 namespace {
 
+// 60 steps with `forward`, three of which have a penalty on the gradients, have
+// eager's gradients, and half of them are replays.
+template <class F>
+void ExpectReplayed(const F& forward, const Tensors& leaves) {
+  const Tensors copies = CopyOf(leaves);
+  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
+  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
+                  WithGradients());
+  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
+                DescendWithPenalty(eager, copies, 60, 20));
+  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+}
+
 // `out[:, 0:2] = ...`, a mask, and a view that is changed in place.
 TEST_F(JitGraphTest, WritesIntoViews) {
   const Tensors leaves = {Leaf({4, 6}), Leaf({6, 2})};
-  const Tensors copies = CopyOf(leaves);
   const auto forward = [](const Tensors& p, const at::Tensor& x) {
     const at::Tensor h = at::mm(x, p[0]);
     h.select(1, 0).mul_(2);
@@ -24,12 +36,7 @@ TEST_F(JitGraphTest, WritesIntoViews) {
     out.select(1, 3).masked_fill_(out.select(1, 2) > 0, 0.5);
     return out;
   };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  ExpectReplayed(forward, leaves);
 }
 
 // What is written has no node between: the write's edge leaves the graph.
@@ -108,7 +115,6 @@ TEST_F(JitGraphTest, SeparatePassesThroughSeparateGraphs) {
 // They are parts of their own, in the backward pass as well.
 TEST_F(JitGraphTest, OpsAtTheCall) {
   const Tensors leaves = {Leaf({4, 4}), Leaf({10, 4})};
-  const Tensors copies = CopyOf(leaves);
   const at::Tensor indices = at::randint(10, {20});
   const at::Tensor offsets = at::arange(8) * 2;
   const at::Tensor count = at::zeros({}, at::kLong);  // nothing depends on it
@@ -120,69 +126,56 @@ TEST_F(JitGraphTest, OpsAtTheCall) {
         std::get<0>(at::embedding_bag(p[1], indices, offsets));
     return at::linalg_solve(m, (y + bag).t()).t() * at::logdet(m);
   };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
   const Stats before = stats();
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  ExpectReplayed(forward, leaves);
   EXPECT_GT((stats() - before).ops_replayed, 30 * 8);
   EXPECT_EQ(count.item<std::int64_t>(), 120);  // once a call
 }
 
-// The solver reads what the function writes, and would find something else.
+// The solver reads what the function writes, before or behind the write, and
+// would find something else where it runs again.
 TEST_F(JitGraphTest, OpsAtTheCallThatReadWhatIsWrittenAreRefused) {
-  const at::Tensor w = Leaf({4, 4}), state = at::eye(4) * 4;
-  auto fast = jit(
-      [&](const at::Tensor& x) {
-        state.mul_(1.01);
-        return at::mm(at::linalg_inv(state), at::mm(x, w).t());
-      },
-      WithGradients());
-  at::Tensor expected = at::eye(4) * 4;
-  for (int i = 0; i < 12; ++i) {
-    const at::Tensor x = at::randn({8, 4});
-    expected.mul_(1.01);
-    const at::Tensor got = fast(x);
-    EXPECT_TRUE(
-        SameBits(got, at::mm(at::linalg_inv(expected), at::mm(x, w).t())));
-    got.sum().backward();
+  const at::Tensor w = Leaf({4, 4});
+  for (const bool reads_first : {false, true}) {
+    const auto forward = [&](at::Tensor& state, const at::Tensor& x) {
+      at::Tensor inverse;
+      if (reads_first) inverse = at::linalg_inv(state);
+      state.mul_(1.01);
+      if (!reads_first) inverse = at::linalg_inv(state);
+      return at::mm(inverse, at::mm(x, w).t());
+    };
+    at::Tensor mine = at::eye(4) * 4, others = at::eye(4) * 4;
+    auto fast = jit([&](const at::Tensor& x) { return forward(mine, x); },
+                    WithGradients());
+    for (int i = 0; i < 12; ++i) {
+      const at::Tensor x = at::randn({8, 4});
+      const at::Tensor got = fast(x);
+      EXPECT_TRUE(SameBits(got, forward(others, x)));
+      got.sum().backward();
+    }
+    EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_once"));
   }
-  EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_once"));
 }
 
 // As models with a cache of keys are trained. cat() makes zeros of no elements
 // in its backward pass.
 TEST_F(JitGraphTest, CachesThatBeginEmpty) {
   const Tensors leaves = {Leaf({4, 4})};
-  const Tensors copies = CopyOf(leaves);
   const auto forward = [](const Tensors& p, const at::Tensor& x) {
     const at::Tensor keys = at::mm(x, p[0]);
     const at::Tensor cached = at::cat({at::empty({0}), keys}, 0);
     return at::mm(at::softmax(at::mm(x, cached.t()), -1), cached * keys);
   };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  ExpectReplayed(forward, leaves);
 }
 
 // A result that an op at the call has made, beside others.
 TEST_F(JitGraphTest, ResultsOfOpsAtTheCall) {
   const Tensors leaves = {Leaf({4, 4})};
-  const Tensors copies = CopyOf(leaves);
   const auto forward = [](const Tensors& p, const at::Tensor& x) {
     return at::linalg_solve(at::mm(p[0], p[0].t()) + 4 * at::eye(4), x.t());
   };
-  const auto eager = [&](const at::Tensor& x) { return forward(copies, x); };
-  auto fast = jit([&](const at::Tensor& x) { return forward(leaves, x); },
-                  WithGradients());
-  ExpectAllSame(DescendWithPenalty(fast, leaves, 60, 20),
-                DescendWithPenalty(eager, copies, 60, 20));
-  EXPECT_GE(fast.stats().replays, 30) << fast.stats().why;
+  ExpectReplayed(forward, leaves);
 }
 
 // What is outside gets a history by it, which no replay would give it.
@@ -207,8 +200,6 @@ TEST_F(JitGraphTest, WritesIntoViewsOfWhatIsOutsideAreRefused) {
   EXPECT_EQ(fast.stats().replays, 0);
 }
 
-// Many calls are alive when the backward pass comes; that through the last one
-// is of another kind, as nobody uses one of its results.
 // Two heads over what a graph outside has made, and passes through one of them.
 TEST_F(JitGraphTest, TwoResultsUseOneArgument) {
   const Tensors leaves = {Leaf({4, 4}), Leaf({4, 2}), Leaf({4, 3})};
