@@ -59,8 +59,8 @@ struct GradientUse {
 struct FunctionGradients {
   std::vector<GradientUse> uses;
   std::size_t nodes = 0;  // how many the graph has
-  // Of each result with a graph: see InnerGraph::Parts().
-  std::vector<std::size_t> parts;
+  // Of each result with a graph: see InnerGraph::Components().
+  std::vector<std::size_t> components;
   // What lives when the function has returned, of what a replay makes.
   std::vector<std::uint32_t> living;
 };

@@ -166,22 +166,22 @@ std::vector<bool> InnerGraph::AreOfAll() const {
   return are_of_all;
 }
 
-std::vector<std::size_t> InnerGraph::Parts() const {
-  std::vector<std::size_t> parts;
+std::vector<std::size_t> InnerGraph::Components() const {
+  std::vector<std::size_t> components;
   std::vector<absl::flat_hash_set<const Node*>> reached;
   for (std::size_t r = 0; r < roots_.size(); ++r) {
     reached.push_back(ReachedFrom(r));
-    parts.push_back(r);
+    components.push_back(r);
     for (std::size_t q = 0; q < r; ++q) {
       const bool is_one = std::any_of(
           reached[r].begin(), reached[r].end(),
           [&](const Node* node) { return reached[q].contains(node); });
-      if (!is_one || parts[q] == parts[r]) continue;
-      const std::size_t other = parts[r];
-      std::replace(parts.begin(), parts.end(), other, parts[q]);
+      if (!is_one || components[q] == components[r]) continue;
+      const std::size_t other = components[r];
+      std::replace(components.begin(), components.end(), other, components[q]);
     }
   }
-  return parts;
+  return components;
 }
 
 variable_list InnerGraph::Run(const variable_list& gradients,

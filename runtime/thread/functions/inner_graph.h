@@ -38,7 +38,7 @@ class InnerGraph {
   std::vector<bool> AreOfAll() const;
   // Of each result: the first whose graph shares a node with its own. Eager
   // runs backward passes through graphs that share none one after the other.
-  std::vector<std::size_t> Parts() const;
+  std::vector<std::size_t> Components() const;
   // What flows along them. THROWS: what a node throws.
   torch::autograd::variable_list Run(
       const torch::autograd::variable_list& gradients, bool creates_graph);

@@ -122,28 +122,28 @@ variable_list JitNode::apply(variable_list&& gradients) {
   TORCH_CHECK(!is_released_, torch::autograd::ERR_BACKWARD_TWICE);
   const bool creates_graph = c10::GradMode::is_enabled();
   variable_list flows;
-  NoteParts(gradients);
+  NoteComponents(gradients);
   if (!creates_graph && RunByPlan(gradients, &flows)) return flows;
   if (graph_.empty()) RunAgain();
   return graph_.Run(gradients, creates_graph);
 }
 
-// Notes which parts of the graph the pass comes through. Each releases its own:
-// a pass through others may follow, behind a step of an optimizer. No plan can
-// know that one will, so functions where it does are left alone. THROWS: what
-// eager throws where a part is released.
-void JitNode::NoteParts(const variable_list& gradients) {
-  const std::vector<std::size_t>& parts = plan_->gradients->parts;
-  if (std::count(parts.begin(), parts.end(), 0) ==
-      static_cast<std::ptrdiff_t>(parts.size())) {
+// Notes which components of the graph the pass comes through. Each releases its
+// own: a pass through others may follow, behind a step of an optimizer. No plan
+// can know that one will, so functions where it does are left alone. THROWS:
+// what eager throws where a component is released.
+void JitNode::NoteComponents(const variable_list& gradients) {
+  const std::vector<std::size_t>& components = plan_->gradients->components;
+  if (std::count(components.begin(), components.end(), 0) ==
+      static_cast<std::ptrdiff_t>(components.size())) {
     return;
   }
-  released_.resize(parts.size());
-  passed_.assign(parts.size(), false);
-  for (std::size_t r = 0; r < parts.size(); ++r) {
+  released_.resize(components.size());
+  passed_.assign(components.size(), false);
+  for (std::size_t r = 0; r < components.size(); ++r) {
     if (!gradients[r].defined()) continue;
-    TORCH_CHECK(!released_[parts[r]], torch::autograd::ERR_BACKWARD_TWICE);
-    passed_[parts[r]] = true;
+    TORCH_CHECK(!released_[components[r]], torch::autograd::ERR_BACKWARD_TWICE);
+    passed_[components[r]] = true;
   }
   const bool is_first =
       std::find(released_.begin(), released_.end(), true) == released_.end();
@@ -155,24 +155,24 @@ void JitNode::NoteParts(const variable_list& gradients) {
   core_->why = runtime::DescribeRefusal(Refusal::kGraphParts, kNoOp);
 }
 
-// The parts of the last pass are released. True if all are.
+// The components of the last pass are released. True if all are.
 bool JitNode::ReleasesAll() {
   for (std::size_t p = 0; p < passed_.size(); ++p) {
     if (passed_[p]) released_[p] = true;
   }
-  const std::vector<std::size_t>& parts = plan_->gradients->parts;
+  const std::vector<std::size_t>& components = plan_->gradients->components;
   return passed_.empty() ||
-         std::all_of(parts.begin(), parts.end(),
+         std::all_of(components.begin(), components.end(),
                      [&](std::size_t p) { return released_[p]; });
 }
 
 JitNode::~JitNode() {
   alive_.fetch_sub(1, std::memory_order_relaxed);
   if (is_open_) opened_.fetch_sub(1, std::memory_order_relaxed);
-  // No pass came through the other parts.
-  const bool is_part =
+  // No pass came through the other components.
+  const bool is_begun =
       std::find(released_.begin(), released_.end(), true) != released_.end();
-  if (!is_part || is_released_ || is_open_) return;
+  if (!is_begun || is_released_ || is_open_) return;
   try {
     Release();
   } catch (const std::exception&) {  // no memory: it decides another time
@@ -590,7 +590,7 @@ Refusal GraphCalls::ReadGraph(const JitSession& session,
     if (are_kept[r] && !graph->Uses(r)) return Refusal::kEscapes;
   }
   plan.gradients->nodes = graph->size();
-  plan.gradients->parts = graph->Parts();
+  plan.gradients->components = graph->Components();
   std::vector<GradientUse>& uses = plan.gradients->uses;
   const std::vector<bool> are_of_all = graph->AreOfAll();
   for (const Edge& edge : graph->Outside()) {

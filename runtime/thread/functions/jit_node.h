@@ -39,7 +39,7 @@ struct GradientWays {
   // Of calls that ran it: those in a row that would have been replayed, and
   // those in a row that would not.
   std::atomic<int> served{0}, missed{0};
-  // Passes came through parts of one graph, one after the other.
+  // Passes came through components of one graph, one after the other.
   std::atomic<bool> are_separate{false};
 };
 
@@ -120,7 +120,7 @@ class JitNode : public torch::autograd::Node {
  private:
   torch::autograd::variable_list apply(
       torch::autograd::variable_list&& gradients) override;
-  void NoteParts(const torch::autograd::variable_list& gradients);
+  void NoteComponents(const torch::autograd::variable_list& gradients);
   bool ReleasesAll();
   void Release();
   bool RunByPlan(const torch::autograd::variable_list& gradients,
@@ -145,8 +145,8 @@ class JitNode : public torch::autograd::Node {
   InnerGraph graph_;
   WaitingPlan waiting_;
   std::function<std::vector<at::Tensor>()> run_again_;
-  // Where the graph has parts: whether they were released, and whether the last
-  // pass came through them.
+  // Where the graph has several components: whether they were released, and
+  // whether the last pass came through them.
   std::vector<bool> released_, passed_;
   bool is_open_ = false;  // the nodes within are those of the program's graph
   bool is_served_ = false;

@@ -60,6 +60,8 @@ TEST_F(JitGraphTest, GradientsGoOnIntoTheGraphOfAnArgument) {
   EXPECT_GE(fast.stats().replays, 14) << fast.stats().why;
 }
 
+// Many calls are alive when the backward pass comes; that through the last one
+// is of another kind, as nobody uses one of its results.
 TEST_F(JitGraphTest, ACellIsCalledInALoop) {
   const Tensors leaves = {Leaf({4, 4}), Leaf({4, 4})};
   const Tensors copies = CopyOf(leaves);
