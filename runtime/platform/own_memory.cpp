@@ -6,15 +6,26 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <fstream>
+#include <string>
 #include <string_view>
 
 namespace tjit::runtime {
 namespace {
 
+bool IsDebugged() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("TracerPid:"))
+      return line.find_last_of("123456789") != std::string::npos;
+  }
+  return true;  // nobody knows
+}
+
 // Whatever is not writable is as it is in the file.
-int DropPages(dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
+int DropPages(dl_phdr_info* info, std::size_t /*size*/, void* data) {
   const std::string_view path = info->dlpi_name;
-  if (!path.ends_with("/libtjit_llvm.so")) return 0;
+  if (!path.ends_with(*static_cast<const std::string_view*>(data))) return 0;
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = info->dlpi_phdr[i];
@@ -31,10 +42,19 @@ int DropPages(dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
   return 1;
 }
 
+void DropPagesOf(std::string_view library) {
+  if (!IsDebugged()) dl_iterate_phdr(&DropPages, &library);
+}
+
 }  // namespace
 
+void ReleaseGeneratorPages() { DropPagesOf("/libtjit_llvm.so"); }
+
+void ReleaseLibraryPages() { DropPagesOf("/libtjit.so"); }
+
 void ReleaseUnusedMemory() {
-  dl_iterate_phdr(&DropPages, nullptr);
+  ReleaseGeneratorPages();
+  ReleaseLibraryPages();
   malloc_trim(0);
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/bit_exact/position_dependent.h"
 #include "runtime/bit_exact/position_threads.h"
 #include "runtime/platform/build_check.h"
+#include "runtime/platform/own_memory.h"
 #include "runtime/platform/parallel.h"
 #include "runtime/report/log.h"
 #include "runtime/tier2/worker.h"
@@ -352,6 +353,7 @@ class LlvmEngine : public Engine {
     TjitKernel kernel{};
     const std::vector<TjitMath> math = MathOf(function);
     *why = Call(function, math, 0, &kernel);
+    ReleaseGeneratorPages();
     if (!why->empty()) return nullptr;
     // What has no address is code in the loop.
     const bool calls =
@@ -391,6 +393,7 @@ class LlvmEngine : public Engine {
 
   bool IsLoaded() {
     if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
+    ReleaseLibraryPages();
     api_ = LoadedApi(&why_not_);
     if (api_ != nullptr && !HasParallel()) {
       LogWarning(
