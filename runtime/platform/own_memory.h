@@ -1,10 +1,9 @@
-// Memory that compiling took and nothing needs any more.
+// Memory that starting and compiling took and nothing needs any more.
 //
-// The code generator is 27 MB of machine code. One compilation reads a third of
-// that, and the kernel maps 16 pages where one is read, which is nearly all.
 // Pages of a library that are as they are in its file may be given back at any
-// time: who reads them again gets them from the page cache, at about a
-// microsecond for 16 pages.
+// time: who reads them again gets them from the page cache, at some ten
+// microseconds for 16 pages. Starting reads most of libtjit.so, loading the
+// relocations of libtjit_llvm.so, and compiling 14 of its 27 MB.
 //
 // A debugger's breakpoints are written into these pages and would go with them,
 // so none is given back while a debugger is attached. (Probes of the kernel,
@@ -15,12 +14,7 @@
 
 namespace tjit::runtime {
 
-// Gives back the pages of libtjit_llvm.so: about 0.1 ms, and half a millisecond
-// more in the next kernel's compilation, which takes 5 ms.
-void ReleaseGeneratorPages();
-
-// Gives back the pages of libtjit.so, of whose 9 MB starting reads nearly all
-// and a running program a third.
+// Gives back the pages of libtjit.so and libtjit_llvm.so: about 0.1 ms.
 void ReleaseLibraryPages();
 
 // Gives back what is free in malloc's arenas, too, each under its lock: about a

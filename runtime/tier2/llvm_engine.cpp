@@ -32,11 +32,13 @@
 namespace tjit::runtime {
 namespace {
 
-// LlvmApi(), whose library has destructors of its own from then on.
+// LlvmApi(), whose library has destructors of its own from then on. What
+// loading read of it is not read again.
 const TjitLlvmApi* LoadedApi(std::string* why_not) {
   const TjitLlvmApi* const api = LlvmApi(why_not);
   static const bool once = [] {
     Worker::StopFirstAtExit();
+    ReleaseLibraryPages();
     return true;
   }();
   static_cast<void>(once);
@@ -353,7 +355,6 @@ class LlvmEngine : public Engine {
     TjitKernel kernel{};
     const std::vector<TjitMath> math = MathOf(function);
     *why = Call(function, math, 0, &kernel);
-    ReleaseGeneratorPages();
     if (!why->empty()) return nullptr;
     // What has no address is code in the loop.
     const bool calls =
@@ -393,7 +394,6 @@ class LlvmEngine : public Engine {
 
   bool IsLoaded() {
     if (api_ != nullptr || !why_not_.empty()) return api_ != nullptr;
-    ReleaseLibraryPages();
     api_ = LoadedApi(&why_not_);
     if (api_ != nullptr && !HasParallel()) {
       LogWarning(
