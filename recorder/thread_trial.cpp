@@ -60,14 +60,18 @@ double ThreadTrial::WeightOf(OpId op) const {
                       : static_cast<double>(w.ns) / static_cast<double>(w.calls);
 }
 
-bool ThreadTrial::MayBeDue(std::uint64_t now_ns, std::int64_t ops) const {
+bool ThreadTrial::MayBeDue(std::uint64_t now_ns, std::int64_t ops,
+                           std::int64_t paths) const {
   if (only_turns_) return ops >= began_.ops + window_ops_;
+  if (phase_ == Phase::kIdle && paths >= early_paths_) {
+    return now_ns >= early_at_ns_;
+  }
   if (!counts()) return now_ns >= look_at_ns_;
   return now_ns >= began_.now_ns + kWindowNs && ops >= began_.ops + window_ops_;
 }
 
 bool ThreadTrial::IsDue(const Usage& usage) {
-  if (!MayBeDue(usage.now_ns, usage.ops)) return false;
+  if (!MayBeDue(usage.now_ns, usage.ops, usage.paths)) return false;
   if (only_turns_ || phase_ == Phase::kResting) return true;
   if (counts()) return usage.thread_ns >= began_.thread_ns + kWindowNs;
   if (look_at_ns_ == 0) {
@@ -81,7 +85,7 @@ bool ThreadTrial::IsDue(const Usage& usage) {
   const auto replayed = static_cast<double>(usage.replayed - began_.replayed);
   if (replayed <= kMostReplayed * ops) return true;
   began_ = usage;
-  look_at_ns_ = usage.now_ns + kFirstNs;
+  early_at_ns_ = look_at_ns_ = usage.now_ns + kFirstNs;
   return false;
 }
 
@@ -171,6 +175,10 @@ void ThreadTrial::End(const Usage& usage, bool loses) {
     lost_in_row_ = 0;
     began_ = usage;
     look_at_ns_ = usage.now_ns + std::max(kAgainNs, kAgainOfTrial * took);
+    early_at_ns_ =
+        usage.now_ns +
+        std::max(kFirstNs, policy::kThreadTrialNewPathsOfTrial * took);
+    early_paths_ = usage.paths + std::max(kNewPaths, usage.paths / 4);
     return;
   }
   ++lost_;

@@ -6,7 +6,8 @@
 // windows in which tjit does what it always does and windows in which it looks
 // at nothing take turns, in pairs whose order is drawn, and the work done in
 // each is compared. Where it loses, the thread is left alone; it is tried again
-// after a rest, which doubles each time.
+// after a rest, which doubles each time. Where it wins, it is tried again much
+// later, or when much more has been recorded than at that time.
 //
 // Work: a program's windows differ, as it trains here and evaluates there. So
 // calls are weighed, each op by what it took, from its call to the next, in the
@@ -19,7 +20,8 @@
 //
 //   each call:     if (trial.learns()) trial.Learn(op, now_ns);
 //                  else if (trial.counts()) trial.Count(op);
-//   now and then:  if (trial.MayBeDue(now_ns, ops) && trial.IsDue(usage)) {
+//   now and then:  if (trial.MayBeDue(now_ns, ops, paths) &&
+//   trial.IsDue(usage)) {
 //                    run what is pending; trial.Turn(usage);
 //                  }
 //
@@ -27,6 +29,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "recorder/op_counts.h"
@@ -52,6 +55,7 @@ class ThreadTrial {
     std::int64_t ops = 0;
     std::int64_t replayed = 0;
     std::int64_t longest = 0;  // ops of the longest sequence that it has met
+    std::int64_t paths = 0;    // that it has recorded
   };
 
   // Of support/policy.def, which says why.
@@ -71,6 +75,7 @@ class ThreadTrial {
   static constexpr auto kRestNs = policy::kThreadTrialRestNs;
   static constexpr auto kLongestRestNs = policy::kThreadTrialLongestRestNs;
   static constexpr auto kRestOfTrial = policy::kThreadTrialRestOfTrial;
+  static constexpr auto kNewPaths = policy::kThreadTrialNewPaths;
   static constexpr auto kAgainNs = policy::kThreadTrialAgainNs;
   static constexpr auto kAgainOfTrial = policy::kThreadTrialAgainOfTrial;
 
@@ -107,7 +112,8 @@ class ThreadTrial {
     work_ += WeightOf(op);
   }
   // IsDue() may say so.
-  bool MayBeDue(std::uint64_t now_ns, std::int64_t ops) const;
+  bool MayBeDue(std::uint64_t now_ns, std::int64_t ops,
+                std::int64_t paths) const;
   // Turn() is to be called.
   bool IsDue(const Usage& usage);
   // A window begins or ends. THROWS bad_alloc, and nothing has changed then.
@@ -131,6 +137,9 @@ class ThreadTrial {
   bool only_turns_ = false;
   Usage began_;  // of the window, or of what is looked at
   std::uint64_t look_at_ns_ = 0;
+  // Behind a trial that was won: with so many paths it may be earlier.
+  std::uint64_t early_at_ns_ = 0;
+  std::int64_t early_paths_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t first_ops_ = 0;     // of the thread, when it was looked at first
   std::uint64_t trial_at_ns_ = 0;  // it began
   std::int64_t window_ops_ = 0;

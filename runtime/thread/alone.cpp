@@ -147,11 +147,15 @@ void ThreadState::TurnTrial() {
   ThreadTrial& trial = *trial_;
   if (trial.counts()) until_look_ = CallsBetweenLooks();
   const auto usage = [&]() -> ThreadTrial::Usage {
-    return {NowNs(), ThreadNs(), counters_.ops_seen.value(),
-            counters_.ops_replayed.value(), loops_->longest};
+    return {NowNs(),
+            ThreadNs(),
+            counters_.ops_seen.value(),
+            counters_.ops_replayed.value(),
+            loops_->longest,
+            loops_->paths};
   };
   const std::uint64_t now = NowNs();
-  if (!trial.MayBeDue(now, counters_.ops_seen.value()) ||
+  if (!trial.MayBeDue(now, counters_.ops_seen.value(), loops_->paths) ||
       !trial.IsDue(usage())) {
     return;
   }

@@ -45,6 +45,7 @@ struct LoopState {
   std::uint64_t period_of_sizes = 0;
   // Ops that had been called when the last new trace was recorded.
   std::int64_t found_at = -policy::kOpsAfterFind;
+  std::int64_t paths = 0;  // that have been recorded
   // Of late: new traces, and runs of traces to their end.
   std::uint32_t new_traces = 0;
   std::uint32_t runs = 0;

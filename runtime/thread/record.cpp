@@ -246,6 +246,7 @@ void RecordingPolicy::FinishCapture() {
   }
   if (new_trace && !is_body) loops_->CountTrace();
   if (new_trace) loops_->found_at = seen;
+  if (is_new) ++loops_->paths;
   if (is_body) {
     visits->RecordBody(new_trace, seen, recorded);
   } else if (!new_trace || loops_->IsWorthMoreTraces()) {

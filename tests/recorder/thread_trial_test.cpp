@@ -42,6 +42,10 @@ class Thread {
   }
   void set_replayed(double share) { replayed_share_ = share; }
   void set_longest(std::int64_t ops) { longest_ = ops; }
+  void set_paths_per_second(double paths) { paths_per_second_ = paths; }
+  void set_slowdown(double slowdown) {
+    for (Stretch& s : stretches_) s.slowdown = slowdown;
+  }
   void set_noise(double deviation) { noise_ = deviation; }
   // Others take the processor for so long, in one call of a hundred.
   void set_interruption(double ns) { interruption_ = ns; }
@@ -51,6 +55,10 @@ class Thread {
   std::uint64_t alone_ns = 0;  // in which nothing was looked at
 
  private:
+  std::int64_t paths() const {
+    return static_cast<std::int64_t>(now_ * paths_per_second_ / kSecond);
+  }
+
   void Call(const Stretch& s) {
     if (trial.learns()) {
       trial.Learn(s.op, now());
@@ -68,16 +76,18 @@ class Thread {
     if (interruption_ != 0 && random_() % 100 == 0) now_ += interruption_;
     if (++since_look_ < ThreadTrial::kOpsPerLook) return;
     since_look_ = 0;
-    if (!trial.MayBeDue(now(), ops_)) return;
-    const ThreadTrial::Usage usage{now(), static_cast<std::uint64_t>(thread_),
-                                   ops_, static_cast<std::int64_t>(replayed_),
-                                   longest_};
+    if (!trial.MayBeDue(now(), ops_, paths())) return;
+    const ThreadTrial::Usage usage{
+        now(),    static_cast<std::uint64_t>(thread_),
+        ops_,     static_cast<std::int64_t>(replayed_),
+        longest_, paths()};
     if (trial.IsDue(usage)) trial.Turn(usage);
   }
 
   std::vector<Stretch> stretches_;
   double replayed_share_ = 0.3, noise_ = 0, interruption_ = 0;
   double now_ = 1, thread_ = 1, replayed_ = 0;
+  double paths_per_second_ = 0;
   std::int64_t ops_ = 0, longest_ = 0;
   std::uint32_t since_look_ = 0;
   std::mt19937_64 random_{1};
@@ -166,6 +176,27 @@ TEST(ThreadTrialTest, OneThatWinsLaterIsTakenUpAgain) {
   EXPECT_EQ(winning.trial.phase(), Phase::kIdle);
 }
 
+// It won, and then records one size after the other in vain.
+TEST(ThreadTrialTest, WhatIsRecordedSinceMakesAVerdictOld) {
+  Thread thread({{.op = 1, .ns = 5000, .slowdown = 0.9}});
+  thread.RunFor(3 * kSecond);
+  ASSERT_EQ(thread.trial.phase(), Phase::kIdle);
+  ASSERT_LT(thread.trial.loss(), -0.05);
+  thread.set_slowdown(1.3);
+  thread.set_paths_per_second(30);
+  thread.RunFor(3 * kSecond);
+  EXPECT_EQ(thread.trial.phase(), Phase::kResting);
+}
+
+// Where tjit wins all the while, its trials come rarer and rarer.
+TEST(ThreadTrialTest, OneThatGrowsAndWinsIsDisturbedRarely) {
+  Thread thread({{.op = 1, .ns = 5000, .slowdown = 0.9}});
+  thread.set_paths_per_second(30);
+  thread.RunFor(100 * kSecond);
+  EXPECT_EQ(thread.trial.lost(), 0);
+  EXPECT_LT(thread.alone_ns, 4 * kSecond);
+}
+
 // A trial takes as long as it takes; what it disturbs stays a small part.
 TEST(ThreadTrialTest, LongSequencesAreDisturbedRarely) {
   Thread thread({{.op = 1, .ns = 50000, .slowdown = 0.9}});
@@ -200,7 +231,7 @@ TEST(ThreadTrialTest, TurnsWithoutEnd) {
   int turns = 0, blind = 0;
   for (std::int64_t ops = 0; ops < 100000; ++ops) {
     const ThreadTrial::Usage usage{.ops = ops};
-    if (!trial.MayBeDue(0, ops) || !trial.IsDue(usage)) continue;
+    if (!trial.MayBeDue(0, ops, 0) || !trial.IsDue(usage)) continue;
     trial.Turn(usage);
     ++turns;
     blind += trial.is_blind();
