@@ -57,6 +57,7 @@ struct FunctionSession {
   std::vector<at::Tensor> arguments;
   std::vector<std::uint32_t> versions;  // of the arguments, before the call
   std::vector<std::uint32_t> captured_versions;
+  std::size_t hooks = 0;  // on the arguments, before the call
   std::shared_ptr<TraceStore> store;
   BirthWatch births;
   std::vector<Inside> inside;
@@ -145,6 +146,8 @@ inline std::uint32_t VersionOf(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->version_counter().current_version();
 }
 
+// Hooks that run where the gradients of these tensors are known.
+std::size_t HookCount(const std::vector<at::Tensor>& tensors);
 // Which of the arguments is over this storage.
 std::optional<std::uint32_t> ArgumentOver(
     const std::vector<at::Tensor>& arguments, const c10::StorageImpl* storage);

@@ -186,6 +186,24 @@ bool HoldsCaptured(const FunctionPlan& plan, bool is_backward) {
   return plan.gradients == nullptr || HoldsUses(*plan.gradients);
 }
 
+bool AskForGradientsAsBefore(const FunctionPlan& plan,
+                             const std::vector<at::Tensor>& arguments) {
+  for (std::size_t a = 0; a < arguments.size(); ++a) {
+    if (arguments[a].defined() &&
+        RequiresGrad(arguments[a].unsafeGetTensorImpl()) !=
+            plan.key.arguments[a].requires_grad) {
+      return false;
+    }
+  }
+  return std::all_of(
+      plan.captured.begin(), plan.captured.end(),
+      [](const CapturedStorage& captured) {
+        return !captured.tensor || captured.tensor->use_count() == 0 ||
+               RequiresGrad(captured.tensor->_unsafe_get_target()) ==
+                   captured.requires_grad;
+      });
+}
+
 bool IsDead(const FunctionPlan& plan) {
   return std::any_of(plan.captured.begin(), plan.captured.end(),
                      [](const CapturedStorage& captured) {

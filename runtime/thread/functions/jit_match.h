@@ -5,7 +5,10 @@
 // Tested by: tests/runtime/thread/jit_*_test.cpp
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <vector>
 
 #include "runtime/thread/functions/function_calls.h"
 #include "runtime/thread/functions/function_plan.h"
@@ -28,6 +31,10 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
 bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 // True if what the function found by itself is as it was when it was recorded.
 bool HoldsCaptured(const FunctionPlan& plan, bool is_backward = false);
+// True if those tensors, and only those, ask for gradients that did so before
+// the call.
+bool AskForGradientsAsBefore(const FunctionPlan& plan,
+                             const std::vector<at::Tensor>& arguments);
 // True if no call can hold it again.
 bool IsDead(const FunctionPlan& plan);
 // A replay by it came to nothing. A plan of which that is so again and again

@@ -4,10 +4,13 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <vector>
 
 #include "runtime/call/plain_tensor.h"
 #include "runtime/library_calls/recorded_tensors.h"
 #include "runtime/thread/functions/function_plan.h"
+#include "runtime/thread/functions/function_session.h"
 
 namespace tjit::runtime {
 namespace {
@@ -53,6 +56,17 @@ bool HoldsLeaves(const FunctionPlan& plan,
     }
   }
   return true;
+}
+
+std::size_t HookCount(const std::vector<at::Tensor>& tensors) {
+  std::size_t count = 0;
+  for (const at::Tensor& t : tensors) {
+    if (t.defined() &&
+        torch::autograd::impl::get_autograd_meta(t) != nullptr) {
+      count += torch::autograd::impl::hooks(t).size();
+    }
+  }
+  return count;
 }
 
 bool HoldsUses(const FunctionGradients& gradients) {

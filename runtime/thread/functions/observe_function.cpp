@@ -243,6 +243,7 @@ void FunctionCalls::OpenFunction(FunctionSession* session) {
     if (t.defined()) Arm(t.unsafeGetTensorImpl());
     session->versions.push_back(VersionOf(t));
   }
+  session->hooks = HookCount(session->arguments);
   BeginRun();
   run_began_ns_ = 0;
   run_is_fast_ = false;  // each op comes to DecideInFunction()

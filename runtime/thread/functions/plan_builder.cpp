@@ -67,6 +67,13 @@ class PlanBuilder {
     LookAtParts();
     FindNumbers();
     CountBumps();
+    if (!session_.is_backward &&
+        !AskForGradientsAsBefore(*plan_, session_.arguments)) {
+      session_.Fail(Refusal::kGraphGained);
+    }
+    if (HookCount(session_.arguments) != session_.hooks) {
+      session_.Fail(Refusal::kGraphNode);
+    }
     FindFreeArguments();
     FindLiving();
     CompareWithBefore();

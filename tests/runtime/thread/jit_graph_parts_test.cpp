@@ -157,6 +157,57 @@ TEST_F(JitGraphTest, OpsAtTheCallThatReadWhatIsWrittenAreRefused) {
   }
 }
 
+// Nothing is returned that has a graph, but what was passed, or was there, has
+// one when the function has returned.
+TEST_F(JitGraphTest, GraphsThatArgumentsGainAreRefused) {
+  const at::Tensor w = Leaf({4, 4});
+  at::Tensor outside = at::zeros({4, 4});
+  std::vector<std::function<at::Tensor(at::Tensor)>> functions = {
+      [&](at::Tensor x) { return x.add_(w); },
+      [&](at::Tensor x) { return x.sub_(w, 0.5), x.detach() * 2; },
+      [&](at::Tensor x) { return x[0].copy_(w[0]), at::ones({2}); },
+      [&](at::Tensor x) { return x.lerp_(w, 0.25), x.detach().sum(); },
+      [&](at::Tensor x) { return outside.copy_(at::add(x, w)), x * 2; },
+      [&](at::Tensor x) { return x.requires_grad_(), x.detach() * 2; }};
+  for (const bool has_gradients : {false, true}) {
+    for (auto& f : functions) {
+      auto fast = jit(f, has_gradients ? WithGradients() : JitOptions());
+      for (int i = 0; i < 8; ++i) {
+        const at::Tensor x = at::randn({4, 4});
+        const auto run = [&](auto& any) {
+          outside.detach_().zero_();
+          const at::Tensor mine = x.clone();
+          w.mutable_grad() = at::Tensor();
+          const at::Tensor got = any(mine);
+          (mine.sum() + outside.sum() + w.sum()).backward();
+          EXPECT_TRUE(mine.requires_grad() || outside.requires_grad());
+          return Tensors{got.detach(), mine.detach(), w.grad().clone()};
+        };
+        const Tensors want = run(f), got = run(fast);
+        for (std::size_t k = 0; k < want.size(); ++k) {
+          EXPECT_TRUE(SameBits(want[k], got[k])) << i << ": " << k;
+        }
+      }
+      EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_gained"));
+    }
+  }
+}
+
+TEST_F(JitGraphTest, HooksThatArgumentsGainAreRefused) {
+  int calls = 0;
+  auto fast = jit([&](const at::Tensor& x) {
+    x.register_hook([&](const at::Tensor&) { ++calls; });
+    return x.detach() * 2;
+  });
+  for (int i = 1; i <= 8; ++i) {
+    const at::Tensor x = Leaf({4});
+    fast(x);
+    x.sum().backward();
+    EXPECT_EQ(calls, i);
+  }
+  EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_node"));
+}
+
 // As models with a cache of keys are trained. cat() makes zeros of no elements
 // in its backward pass.
 TEST_F(JitGraphTest, CachesThatBeginEmpty) {
