@@ -29,6 +29,10 @@ std::size_t DimOf(std::int64_t dim, std::size_t count) {
 bool LoadPart(StepLowering& s, std::size_t arg, Node* node) {
   if (!s.Tensor(arg, node)) return false;
   if (node->dtype != s.target_dtype()) return s.Refuse("joins several types");
+  // Of bytes that are neither 0 nor 1 code makes 1.
+  if (node->dtype == ir::DType::kBool) {
+    return s.Refuse("moves the bytes of bools");
+  }
   return node->dims.size() == s.target_dims().size() ||
          s.Refuse("joins tensors of several dims");
 }

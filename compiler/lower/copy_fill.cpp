@@ -7,13 +7,20 @@ namespace {
 
 using ir::Op;
 
-// Tensor 0 or 1 into the target, in whatever type that has.
+// Tensor 0 or 1 into the target, in whatever type that has. Of bytes of bools
+// that are neither 0 nor 1 code makes 1, and so does libtorch's kernel, but for
+// that of large transposes.
 bool Copy(StepLowering& s, const OpRule& rule) {
   Node from;
-  return s.Into(0) &&
-         s.Tensor(static_cast<std::size_t>(rule.operand_spec[0] - '0'),
-                  &from) &&
-         s.Store(from);
+  if (!s.Into(0) ||
+      !s.Tensor(static_cast<std::size_t>(rule.operand_spec[0] - '0'), &from)) {
+    return false;
+  }
+  if (from.dtype == ir::DType::kBool && s.target_dtype() == ir::DType::kBool &&
+      from.dims.size() == 2) {
+    return s.Refuse("moves the bytes of bools");
+  }
+  return s.Store(from);
 }
 
 // A scalar, or a constant: "a", "b", "Z", "O".

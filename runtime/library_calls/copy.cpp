@@ -1,5 +1,7 @@
 // copy_, fill_, zero_. Mirrors aten/src/ATen/native/{Copy,Fill}.cpp; a copy
-// between equal dtypes has the same bits whatever the algorithm.
+// between equal dtypes has the same bits whatever the algorithm, but for bools:
+// libtorch's kernel makes 1 of each byte that is not 0, as those of a mask of
+// bytes seen as bools (view(torch::kBool)).
 #include <ATen/TensorIterator.h>
 #include <ATen/ops/copy_native.h>
 
@@ -128,13 +130,13 @@ std::unique_ptr<PreparedStep> PrepareCopy(const Request& request) {
   const at::Tensor& to = request.args[0];
   const at::Tensor& from = request.args[1];
   const bool is_same_dtype = to.scalar_type() == from.scalar_type();
-  if (is_same_dtype && to.sizes() == from.sizes() &&
-      to.strides() == from.strides() && to.is_non_overlapping_and_dense() &&
-      to.numel() < kParallelElements) {
+  const bool is_move = is_same_dtype && to.scalar_type() != at::kBool;
+  if (is_move && to.sizes() == from.sizes() && to.strides() == from.strides() &&
+      to.is_non_overlapping_and_dense() && to.numel() < kParallelElements) {
     return std::make_unique<MoveBytes>(request.arg_address(0),
                                        request.arg_address(1), to.nbytes());
   }
-  if (is_same_dtype && to.numel() < kParallelElements &&
+  if (is_move && to.numel() < kParallelElements &&
       request.step.args[0].slot != request.step.args[1].slot) {
     const DummyMemory memory(request);
     if (auto runs = MoveRuns::Make(request, CopyIterator(to, from))) {

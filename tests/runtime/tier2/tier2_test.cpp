@@ -65,6 +65,38 @@ TEST_F(Tier2Test, MachineCodeGivesTheBitsOfEager) {
   }
 }
 
+// A mask of bytes seen as bools: eager's copies make 1 of 255, but for those of
+// large transposes, and cat() keeps it.
+std::function<Program()> BytesOfBools(std::int64_t n) {
+  const at::Tensor bytes =
+      at::randint(2, {n, n}, at::kByte).mul_(255).add_(at::eye(n, at::kByte));
+  return [=] {
+    return [=](int) {
+      const at::Tensor mask = bytes.view(at::kBool);
+      const at::Tensor numbers =
+          at::where(mask, 1.0, 2.0).add_(mask).mul_(mask).sub_(0.5);
+      return at::cat(
+          {at::cat({mask, mask}).view(at::kByte), mask.clone().view(at::kByte),
+           at::zeros_like(mask).copy_(mask).view(at::kByte),
+           mask.t().contiguous().view(at::kByte),
+           mask.expand({2, n, n}).contiguous().view(at::kByte)[0],
+           (mask & mask.t()).view(at::kByte), numbers.mul_(4).to(at::kByte)});
+    };
+  };
+}
+
+TEST_F(Tier2Test, BytesOfBoolsThatAreNeitherZeroNorOne) {
+  for (const std::int64_t n : {4, 70}) {
+    for (const Backend backend :
+         {Backend::kReplay, Backend::kInterpreter, Backend::kLlvm}) {
+      EXPECT_EQ(Differences(BytesOfBools(n), backend), 0) << n;
+      EXPECT_GT(stats_.ops_replayed, 2000) << stats_.to_json();
+      EXPECT_EQ(stats_.steps_fused > 100, backend != Backend::kReplay);
+      clear();
+    }
+  }
+}
+
 TEST_F(Tier2Test, AnOptimizerInBothEngines) {
   for (const Backend backend : {Backend::kInterpreter, Backend::kLlvm}) {
     EXPECT_EQ(Differences(Adam(), backend), 0);
