@@ -131,6 +131,79 @@ template <int kStride>
   }
 }
 
+// Sixteen numbers of a row of the plane, whose windows are some of sixteen.
+struct Numbers {
+  std::int64_t first_window = 0;
+  __m512i window_of;    // from the first one
+  __mmask16 in_plane;   // lanes
+  __mmask16 in_window;  // lanes of those
+  __mmask16 windows;    // those that there are
+};
+
+TJIT_AVX512 Numbers NumbersAt(const PoolDim& dim, std::int64_t column) {
+  Numbers n;
+  n.first_window = column / dim.window;
+  const __m512i from_window =
+      _mm512_add_epi32(Splat(column % dim.window), Lanes());
+  // Exact: both are small.
+  n.window_of = _mm512_cvttps_epi32(
+      _mm512_div_ps(_mm512_cvtepi32_ps(from_window),
+                    _mm512_set1_ps(static_cast<float>(dim.window))));
+  const auto lanes = [](std::int64_t count) {
+    return static_cast<__mmask16>(
+        (1U << std::clamp<std::int64_t>(count, 0, kLanes)) - 1);
+  };
+  n.in_plane = lanes(dim.in - column);
+  n.in_window = lanes(dim.out * dim.window - column);
+  n.windows = lanes(dim.out - n.first_window);
+  return n;
+}
+
+// Places as numbers of 32 bits without a sign; those that do not fit, and
+// negative ones, are the largest such number, which is no place.
+TJIT_AVX512 __m512i LoadPlaces(const std::int64_t* places, __mmask16 lanes) {
+  const __m512i low =
+      _mm512_maskz_loadu_epi64(static_cast<__mmask8>(lanes), places);
+  const __m512i high = _mm512_maskz_loadu_epi64(
+      static_cast<__mmask8>(lanes >> 8), places + kLanes / 2);
+  return _mm512_inserti64x4(
+      _mm512_castsi256_si512(_mm512_cvtusepi64_epi32(low)),
+      _mm512_cvtusepi64_epi32(high), 1);
+}
+
+// The windows of one plane whose place lies in them.
+[[gnu::target("avx512f")]] std::int64_t PlaneBackward(
+    const PoolShape& shape, const float* gradients, const std::int64_t* places,
+    float* out) {
+  const PoolDim &r = shape.rows, &c = shape.columns;
+  std::int64_t found = 0;
+  for (std::int64_t column = 0; column < c.in; column += kLanes) {
+    const Numbers n = NumbersAt(c, column);
+    float* to = out + column;
+    for (std::int64_t row = 0; row < r.out; ++row) {
+      const std::int64_t first = row * c.out + n.first_window;
+      const __m512 gradient = _mm512_permutexvar_ps(
+          n.window_of,
+          _mm512_add_ps(_mm512_setzero_ps(),
+                        _mm512_maskz_loadu_ps(n.windows, gradients + first)));
+      const __m512i place = _mm512_permutexvar_epi32(
+          n.window_of, LoadPlaces(places + first, n.windows));
+      for (std::int64_t y = 0; y < r.window; ++y, to += c.in) {
+        const __m512i own = _mm512_add_epi32(Splat(to - out), Lanes());
+        const __mmask16 is_it =
+            _mm512_mask_cmpeq_epi32_mask(n.in_window, place, own);
+        found += __builtin_popcount(is_it);
+        _mm512_mask_storeu_ps(to, n.in_plane,
+                              _mm512_maskz_mov_ps(is_it, gradient));
+      }
+    }
+    for (std::int64_t y = r.out * r.window; y < r.in; ++y, to += c.in) {
+      _mm512_mask_storeu_ps(to, n.in_plane, _mm512_setzero_ps());
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 bool HasMaxPool(const PoolShape& shape) {
@@ -152,6 +225,29 @@ void MaxPool(const PoolShape& shape, std::int64_t planes, const float* in,
     run(shape, 1, in + i * r.in * c.in, out + i * r.out * c.out,
         places + i * r.out * c.out);
   }
+}
+
+bool HasMaxPoolBackward(const PoolShape& shape) {
+  constexpr std::int64_t kMostWindow = 1024;
+  const auto is_side_by_side = [](const PoolDim& d) {
+    return d.stride == d.window && d.padding == 0 && d.dilation == 1 &&
+           d.window <= kMostWindow && d.out <= d.in / d.window;
+  };
+  return HasMaxPool(shape) && is_side_by_side(shape.rows) &&
+         is_side_by_side(shape.columns);
+}
+
+bool MaxPoolBackward(const PoolShape& shape, std::int64_t planes,
+                     const float* gradients, const std::int64_t* places,
+                     float* out) {
+  const PoolDim &r = shape.rows, &c = shape.columns;
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < planes; ++i) {
+    const std::int64_t first = i * r.out * c.out;
+    found += PlaneBackward(shape, gradients + first, places + first,
+                           out + i * r.in * c.in);
+  }
+  return found == planes * r.out * c.out;
 }
 
 }  // namespace tjit

@@ -1,6 +1,6 @@
 // Softmax, normalisation, pooling, losses. Mirrors SoftMax.cpp,
 // layer_norm.cpp, Normalization.cpp, DilatedMaxPool2d.cpp, LossNLL.cpp; the
-// largest of windows is compiler/functions/max_pool.h.
+// largest of windows and its backward are compiler/functions/max_pool.h.
 #include <ATen/Parallel.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/ops/_log_softmax_backward_data_native.h>
@@ -20,6 +20,12 @@
 #include <ATen/ops/upsample_bilinear2d_native.h>
 #include <ATen/ops/upsample_nearest2d_backward_native.h>
 #include <ATen/ops/upsample_nearest2d_native.h>
+
+#include <atomic>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "compiler/functions/max_pool.h"
 #include "runtime/library_calls/native_step.h"
@@ -163,8 +169,46 @@ class MaxPoolStep final : public PreparedStep {
   PoolShape shape_;
 };
 
-// `dim`: 0 of rows, 1 of columns.
-PoolDim PoolDimOf(const Request& r, std::size_t dim) {
+// Arguments: grad_output, self, kernel_size, stride, padding, dilation,
+// ceil_mode, indices; of which tensors are 0, 1 and 2.
+class MaxPoolBackwardStep final : public PreparedStep {
+ public:
+  MaxPoolBackwardStep(const Request& r, const PoolShape& shape,
+                      std::unique_ptr<PreparedStep> usual)
+      : gradients_(r.args[0]),
+        places_(r.args[2]),
+        out_(r.results[0]),
+        shape_(shape),
+        usual_(std::move(usual)) {}
+  void Run(char* const* slots, const ScalarValue* scalars) override {
+    const std::int64_t in = shape_.rows.in * shape_.columns.in;
+    const std::int64_t out = shape_.rows.out * shape_.columns.out;
+    const auto* const gradients = gradients_.const_data_ptr<float>();
+    const auto* const places = places_.const_data_ptr<std::int64_t>();
+    auto* const to = out_.mutable_data_ptr<float>();
+    // As in MaxPoolStep.
+    const bool is_usual = t_context.had_region && !HasOddTeam();
+    std::atomic<bool> is_done{true};
+    ParallelFor(
+        0, out_.numel() / in, is_usual ? at::internal::GRAIN_SIZE / out + 1 : 0,
+        [&](std::int64_t from, std::int64_t until) {
+          if (!MaxPoolBackward(shape_, until - from, gradients + from * out,
+                               places + from * out, to + from * in)) {
+            is_done.store(false, std::memory_order_relaxed);
+          }
+        });
+    if (!is_done.load(std::memory_order_relaxed)) usual_->Run(slots, scalars);
+  }
+
+ private:
+  at::Tensor gradients_, places_, out_;
+  PoolShape shape_;
+  std::unique_ptr<PreparedStep> usual_;
+};
+
+// `dim`: 0 of rows, 1 of columns. `first`: the call's argument of kernel_size.
+PoolDim PoolDimOf(const Request& r, std::size_t dim, std::size_t first,
+                  const at::Tensor& in, const at::Tensor& out) {
   const auto number = [&](std::size_t argument) {
     const std::vector<std::int64_t> list =
         r.call.arguments[argument].toIntVector();
@@ -172,28 +216,49 @@ PoolDim PoolDimOf(const Request& r, std::size_t dim) {
   };
   PoolDim made;
   const std::int64_t from_last = static_cast<std::int64_t>(dim) - 2;
-  made.in = r.args[0].size(from_last);
-  made.out = r.results[0].size(from_last);
-  made.window = number(1);
-  const bool has_stride = !r.call.arguments[2].toIntVector().empty();
-  made.stride = has_stride ? number(2) : made.window;
-  made.padding = number(3);
-  made.dilation = number(4);
+  made.in = in.size(from_last);
+  made.out = out.size(from_last);
+  made.window = number(first);
+  const bool has_stride = !r.call.arguments[first + 1].toIntVector().empty();
+  made.stride = has_stride ? number(first + 1) : made.window;
+  made.padding = number(first + 2);
+  made.dilation = number(first + 3);
   return made;
 }
 
+bool IsFlat(const at::Tensor& t) {
+  return t.defined() && t.is_contiguous() && t.numel() > 0;
+}
+
 std::unique_ptr<PreparedStep> PrepareMaxPool(const Request& request) {
-  const auto is_flat = [](const at::Tensor& t) {
-    return t.defined() && t.is_contiguous() && t.numel() > 0;
-  };
   const auto& [args, results] = std::tie(request.args, request.results);
-  if (results.size() == 2 && is_flat(args[0]) && is_flat(results[0]) &&
-      is_flat(results[1]) && args[0].scalar_type() == at::kFloat) {
-    const PoolShape shape = {PoolDimOf(request, 0), PoolDimOf(request, 1)};
+  if (results.size() == 2 && IsFlat(args[0]) && IsFlat(results[0]) &&
+      IsFlat(results[1]) && args[0].scalar_type() == at::kFloat) {
+    const PoolShape shape = {PoolDimOf(request, 0, 1, args[0], results[0]),
+                             PoolDimOf(request, 1, 1, args[0], results[0])};
     if (HasMaxPool(shape)) return std::make_unique<MaxPoolStep>(request, shape);
   }
   return PrepareStructured<native::structured_max_pool2d_with_indices_out_cpu>(
       request);
+}
+
+std::unique_ptr<PreparedStep> PrepareMaxPoolBackward(const Request& request) {
+  auto usual = PrepareStructured<
+      native::structured_max_pool2d_with_indices_backward_out_cpu>(request);
+  const auto& [args, results] = std::tie(request.args, request.results);
+  if (usual != nullptr && args.size() == 3 && results.size() == 1 &&
+      IsFlat(args[0]) && IsFlat(args[2]) && IsFlat(results[0]) &&
+      args[2].sizes() == args[0].sizes() &&
+      args[2].scalar_type() == at::kLong &&
+      args[0].scalar_type() == at::kFloat) {
+    const PoolShape shape = {PoolDimOf(request, 0, 2, results[0], args[0]),
+                             PoolDimOf(request, 1, 2, results[0], args[0])};
+    if (HasMaxPoolBackward(shape)) {
+      return std::make_unique<MaxPoolBackwardStep>(request, shape,
+                                                   std::move(usual));
+    }
+  }
+  return usual;
 }
 
 // Reduced losses resize their result on the way.
@@ -220,9 +285,7 @@ constexpr FactoryRow kRows[] = {
     {"aten::binary_cross_entropy_backward",
      PrepareOutCall<&native::binary_cross_entropy_backward_out_cpu>},
     {"aten::max_pool2d_with_indices", PrepareMaxPool},
-    {"aten::max_pool2d_with_indices_backward",
-     PrepareStructured<
-         native::structured_max_pool2d_with_indices_backward_out_cpu>},
+    {"aten::max_pool2d_with_indices_backward", PrepareMaxPoolBackward},
     {"aten::native_layer_norm", PrepareLayerNorm},
     {"aten::native_layer_norm_backward", PrepareLayerNormBackward},
     {"aten::nll_loss_backward",

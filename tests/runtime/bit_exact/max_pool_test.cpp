@@ -1,5 +1,5 @@
-// The largest of windows: eager's bits and places for windows of all kinds, of
-// numbers that are NaN, infinite or equal.
+// The largest of windows and its backward: eager's bits and places for windows
+// of all kinds, of numbers that are NaN, infinite or equal.
 #include "compiler/functions/max_pool.h"
 
 #include <ATen/ATen.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <random>
 #include <string>
@@ -91,6 +92,23 @@ PoolShape ShapeOf(const Pool& pool, const Tensor& out) {
   return {dim(0, pool.height), dim(1, pool.width)};
 }
 
+// As Drawn(), but windows lie side by side in the plane.
+Pool DrawnSideBySide(std::mt19937* random) {
+  Pool pool = Drawn(random);
+  pool.stride = pool.window;
+  pool.padding = {0, 0};
+  pool.dilation = {1, 1};
+  pool.ceil = false;
+  return pool;
+}
+
+Tensor BackwardOf(const Pool& pool, const Tensor& gradient, const Tensor& x,
+                  const Tensor& places) {
+  return at::max_pool2d_with_indices_backward(gradient, x, pool.window,
+                                              pool.stride, pool.padding,
+                                              pool.dilation, pool.ceil, places);
+}
+
 class MaxPoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -138,6 +156,56 @@ TEST_F(MaxPoolTest, ReadsNothingOutside) {
   munmap(memory, 3 * page);
 }
 
+TEST_F(MaxPoolTest, BackwardHasEagersBits) {
+  std::mt19937 random(4);
+  for (int i = 0; i < 600; ++i) {
+    const Pool pool = DrawnSideBySide(&random);
+    const Tensor x = Numbers(pool, &random, i % 2 == 0);
+    const auto [largest, places] = pool.Of(x);
+    Pool of_results = pool;
+    of_results.height = largest.size(-2), of_results.width = largest.size(-1);
+    const Tensor gradient = Numbers(of_results, &random, i % 4 < 2);
+    const PoolShape shape = ShapeOf(pool, largest);
+    ASSERT_TRUE(HasMaxPoolBackward(shape)) << pool.Text();
+    const Tensor out = at::full_like(x, 7);
+    ASSERT_TRUE(MaxPoolBackward(shape, 6, gradient.const_data_ptr<float>(),
+                                places.const_data_ptr<std::int64_t>(),
+                                out.mutable_data_ptr<float>()))
+        << pool.Text();
+    ASSERT_TRUE(HaveSameBits(out, BackwardOf(pool, gradient, x, places)))
+        << pool.Text();
+  }
+}
+
+TEST_F(MaxPoolTest, BackwardTellsPlacesOutsideTheirWindows) {
+  const PoolShape shape = {{4, 2, 2, 2, 0, 1}, {4, 2, 2, 2, 0, 1}};
+  const float gradients[] = {1, 2, 3, 4};
+  float out[16];
+  const auto is_done = [&](std::vector<std::int64_t> places) {
+    return MaxPoolBackward(shape, 1, gradients, places.data(), out);
+  };
+  EXPECT_TRUE(is_done({0, 2, 8, 10}));
+  EXPECT_TRUE(is_done({5, 7, 13, 15}));
+  for (const std::int64_t wrong :
+       {std::int64_t{2}, std::int64_t{8}, std::int64_t{-1},
+        std::int64_t{1} << 32, std::int64_t{1} << 62, INT64_MIN}) {
+    EXPECT_FALSE(is_done({wrong, 2, 8, 10})) << wrong;
+  }
+}
+
+TEST(MaxPoolShapeTest, BackwardIsOfWindowsSideBySide) {
+  const PoolDim usual = {8, 4, 2, 2, 0, 1};
+  EXPECT_EQ(HasMaxPoolBackward({usual, usual}),
+            __builtin_cpu_supports("avx512f") != 0);
+  for (const PoolDim& other :
+       {PoolDim{8, 3, 2, 3, 0, 1}, PoolDim{8, 7, 2, 1, 0, 1},
+        PoolDim{8, 4, 2, 2, 1, 1}, PoolDim{8, 3, 2, 2, 0, 2},
+        PoolDim{7, 4, 2, 2, 0, 1}}) {
+    EXPECT_FALSE(HasMaxPoolBackward({usual, other}));
+    EXPECT_FALSE(HasMaxPoolBackward({other, usual}));
+  }
+}
+
 TEST(MaxPoolShapeTest, PlacesFit32Bits) {
   const PoolDim small = {64, 32, 2, 2, 0, 1};
   const PoolDim large = {std::int64_t{1} << 20, 1 << 19, 2, 2, 0, 1};
@@ -170,6 +238,39 @@ TEST(MaxPoolReplayTest, HasEagersBits) {
       EXPECT_EQ((stats() - before).ops_replayed, 2) << pool.Text();
       EXPECT_TRUE(HaveSameBits(out, largest)) << pool.Text();
       EXPECT_TRUE(HaveSameBits(at, places)) << pool.Text();
+      disable();
+      clear();
+    }
+  }
+  at::set_num_threads(1);
+}
+
+// With places that no pooling gave, too: they lie in other windows.
+TEST(MaxPoolReplayTest, BackwardHasEagersBits) {
+  std::mt19937 random(5);
+  for (const int threads : {1, 2}) {
+    at::set_num_threads(threads);
+    for (int i = 0; i < 12; ++i) {
+      const Pool pool = i % 4 == 1 ? Drawn(&random) : DrawnSideBySide(&random);
+      Tensor x = Numbers(pool, &random, true);
+      if (i % 6 == 2) x = x.to(at::kDouble);
+      Tensor places = std::get<1>(pool.Of(x));
+      if (i % 3 == 2) places = places.flip(-1).contiguous();
+      const Tensor gradient =
+          at::randn(places.sizes(), x.options()).mul_(100).round_().div_(8);
+      const Tensor want = BackwardOf(pool, gradient + 1, x, places);
+      Options options;
+      options.hot_threshold = 2;
+      ASSERT_TRUE(enable(options));
+      for (int step = 0; step < 8; ++step) {
+        BackwardOf(pool, gradient + 1, x, places);
+        mark_step();
+      }
+      const Stats before = stats();
+      const Tensor got = BackwardOf(pool, gradient + 1, x, places);
+      mark_step();
+      EXPECT_EQ((stats() - before).ops_replayed, 2) << pool.Text();
+      EXPECT_TRUE(HaveSameBits(got, want)) << pool.Text();
       disable();
       clear();
     }
