@@ -16,8 +16,9 @@ bool Copy(StepLowering& s, const OpRule& rule) {
       !s.Tensor(static_cast<std::size_t>(rule.operand_spec[0] - '0'), &from)) {
     return false;
   }
+  const ir::Sizes& strides = from.operand.access.strides;
   if (from.dtype == ir::DType::kBool && s.target_dtype() == ir::DType::kBool &&
-      from.dims.size() == 2) {
+      strides.size() == 2 && strides[0] == ir::Size(1)) {
     return s.Refuse("moves the bytes of bools");
   }
   return s.Store(from);

@@ -341,7 +341,11 @@ bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
               values_.versions[values_.arguments.size() + l]) {
         continue;  // it may have been changed since
       }
-      const at::Tensor then = Ready(values_.living[l]), now = Ready(results[i]);
+      // What was made may be the base of the result.
+      const at::Tensor then =
+          Ready(runtime::TensorOver(values_.living[l].storage(),
+                                    result.geometry, result.geometry.offset));
+      const at::Tensor now = Ready(results[i]);
       if (then.nbytes() != now.nbytes() ||
           std::memcmp(then.const_data_ptr(), now.const_data_ptr(),
                       now.nbytes()) != 0) {
@@ -350,6 +354,19 @@ bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
     }
   }
   return true;
+}
+
+// What the program has written into since the call is not what the new graph
+// has saved: it says so, as eager's does.
+void JitNode::BumpWritten(c10::ArrayRef<at::Tensor> results) const {
+  const std::vector<std::uint32_t>& living = plan_->gradients->living;
+  for (std::size_t l = 0; l < living.size(); ++l) {
+    const std::optional<std::size_t> i = runtime::ResultOf(*plan_, living[l]);
+    if (i && VersionOf(values_.living[l]) !=
+                 values_.versions[values_.arguments.size() + l]) {
+      results[*i].unsafeGetTensorImpl()->bump_version();
+    }
+  }
 }
 
 // THROWS: what the function throws; c10::Error where it may not run again.
@@ -387,6 +404,7 @@ void JitNode::RunAgain() {
               "and it returns other values than before: what it takes has been "
               "changed without autograd, or a number that it finds by itself",
               advice);
+  if (is_same) BumpWritten(results);
   std::vector<at::Tensor> roots;
   for (std::size_t i = 0; is_same && i < results.size(); ++i) {
     const FunctionResult& result = plan_->results[i];

@@ -129,6 +129,7 @@ class JitNode : public torch::autograd::Node {
   void Open();
   static void Follow(bool opens, torch::autograd::Edge* edge);
   void CheckVersions(const runtime::FunctionPlan* backward) const;
+  void BumpWritten(c10::ArrayRef<at::Tensor> results) const;
   bool HasSameResults(c10::ArrayRef<at::Tensor> results) const;
   bool HasHooks();
   void Decide(bool is_all_gone);

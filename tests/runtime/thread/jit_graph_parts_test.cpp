@@ -157,6 +157,59 @@ TEST_F(JitGraphTest, OpsAtTheCallThatReadWhatIsWrittenAreRefused) {
   }
 }
 
+// The call has made the base of the result, and what runs again gives a view.
+TEST_F(JitGraphTest, ResultsThatAreViewsOfWhatIsMadeRunAgain) {
+  const at::Tensor w = Leaf({8, 8});
+  const std::vector<std::function<at::Tensor(const at::Tensor&)>> views = {
+      [](const at::Tensor& y) { return y.t(); },
+      [](const at::Tensor& y) { return y.slice(0, 1); },
+      [](const at::Tensor& y) { return y.slice(1, 2, 6); },
+      [](const at::Tensor& y) { return y.view({4, 2, 4}).permute({2, 0, 1}); },
+      [](const at::Tensor& y) { return y[2].expand({3, 8}); },
+      [](const at::Tensor& y) { return y.t().contiguous().t(); }};
+  for (std::size_t v = 0; v < views.size(); ++v) {
+    const auto forward = [&](const at::Tensor& x) {
+      return views[v](at::mm(x, w).tanh());
+    };
+    auto fast = jit(forward, WithGradients());
+    const auto gradient_of = [&](auto& f, const at::Tensor& x, bool is_other) {
+      w.mutable_grad() = at::Tensor();
+      const at::Tensor y = f(x);
+      (is_other ? y.sum() : y.pow(2).sum()).backward();
+      return w.grad().clone();
+    };
+    for (int i = 0; i < 16; ++i) {
+      const at::Tensor x = at::randn({4, 8});
+      EXPECT_TRUE(SameBits(gradient_of(fast, x, i == 12),
+                           gradient_of(forward, x, i == 12)))
+          << v << ": " << i;
+    }
+    EXPECT_GT(fast.stats().replays, 4) << v << ": " << fast.stats().why;
+  }
+}
+
+// A backward pass that was not seen before runs the function again, whose
+// results nobody has written into.
+TEST_F(JitGraphTest, AWriteIntoAResultThatTheGraphKeepsIsAnError) {
+  const at::Tensor w = Leaf({8, 8});
+  auto fast = jit([&](const at::Tensor& x) { return at::mm(x, w).tanh(); },
+                  WithGradients());
+  for (int i = 0; i < 30; ++i) {
+    const at::Tensor x = at::randn({3, 8}).requires_grad_();
+    at::Tensor y = fast(x);
+    if (i % 10 == 9) y.mul_(2);
+    if (i % 10 != 9) {
+      y.sum().backward();
+      continue;
+    }
+    EXPECT_THAT([&] { y.sum().backward(); },
+                ::testing::ThrowsMessage<c10::Error>(
+                    ::testing::HasSubstr("modified by an inplace operation")))
+        << i;
+  }
+  EXPECT_GT(fast.stats().replays, 0) << fast.stats().why;
+}
+
 // Nothing is returned that has a graph, but what was passed, or was there, has
 // one when the function has returned.
 TEST_F(JitGraphTest, GraphsThatArgumentsGainAreRefused) {

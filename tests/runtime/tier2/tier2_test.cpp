@@ -75,12 +75,11 @@ std::function<Program()> BytesOfBools(std::int64_t n) {
       const at::Tensor mask = bytes.view(at::kBool);
       const at::Tensor numbers =
           at::where(mask, 1.0, 2.0).add_(mask).mul_(mask).sub_(0.5);
-      return at::cat(
-          {at::cat({mask, mask}).view(at::kByte), mask.clone().view(at::kByte),
-           at::zeros_like(mask).copy_(mask).view(at::kByte),
-           mask.t().contiguous().view(at::kByte),
-           mask.expand({2, n, n}).contiguous().view(at::kByte)[0],
-           (mask & mask.t()).view(at::kByte), numbers.mul_(4).to(at::kByte)});
+      return at::cat({at::cat({mask, mask}), mask.clone(),
+                      at::zeros_like(mask).copy_(mask), mask.t().contiguous(),
+                      mask.expand({2, n, n}).contiguous()[0], mask & mask.t(),
+                      numbers.gt(0.75)})
+          .view(at::kByte);
     };
   };
 }
