@@ -32,6 +32,11 @@ Mean TrimmedMean(std::vector<double> values) {
   return mean;
 }
 
+// With so many paths a verdict is old.
+std::int64_t EarlyPaths(const ThreadTrial::Usage& usage) {
+  return usage.paths + std::max(ThreadTrial::kNewPaths, usage.paths / 4);
+}
+
 }  // namespace
 
 void ThreadTrial::Learn(OpId op, std::uint64_t now_ns) {
@@ -85,7 +90,9 @@ bool ThreadTrial::IsDue(const Usage& usage) {
   const auto replayed = static_cast<double>(usage.replayed - began_.replayed);
   if (replayed <= kMostReplayed * ops) return true;
   began_ = usage;
-  early_at_ns_ = look_at_ns_ = usage.now_ns + kFirstNs;
+  early_at_ns_ = usage.now_ns + kFirstNs;
+  if (usage.paths >= early_paths_) early_paths_ = EarlyPaths(usage);
+  look_at_ns_ = std::max(look_at_ns_, early_at_ns_);
   return false;
 }
 
@@ -178,7 +185,7 @@ void ThreadTrial::End(const Usage& usage, bool loses) {
     early_at_ns_ =
         usage.now_ns +
         std::max(kFirstNs, policy::kThreadTrialNewPathsOfTrial * took);
-    early_paths_ = usage.paths + std::max(kNewPaths, usage.paths / 4);
+    early_paths_ = EarlyPaths(usage);
     return;
   }
   ++lost_;

@@ -21,7 +21,7 @@
 //   each call:     if (trial.learns()) trial.Learn(op, now_ns);
 //                  else if (trial.counts()) trial.Count(op);
 //   now and then:  if (trial.MayBeDue(now_ns, ops, paths) &&
-//   trial.IsDue(usage)) {
+//                      trial.IsDue(usage)) {
 //                    run what is pending; trial.Turn(usage);
 //                  }
 //

@@ -131,13 +131,14 @@ template <int kStride>
   }
 }
 
-// Sixteen numbers of a row of the plane, whose windows are some of sixteen.
+// Sixteen numbers of a row of the plane, and the windows that they lie in, of
+// which there are sixteen at most.
 struct Numbers {
   std::int64_t first_window = 0;
-  __m512i window_of;    // from the first one
-  __mmask16 in_plane;   // lanes
-  __mmask16 in_window;  // lanes of those
-  __mmask16 windows;    // those that there are
+  __m512i window_of;    // by lane: the number's window, counted from the first
+  __mmask16 in_plane;   // lanes whose number the row has
+  __mmask16 in_window;  // lanes whose number lies in a window
+  __mmask16 windows;    // which of the sixteen windows the row has
 };
 
 TJIT_AVX512 Numbers NumbersAt(const PoolDim& dim, std::int64_t column) {
@@ -171,7 +172,7 @@ TJIT_AVX512 __m512i LoadPlaces(const std::int64_t* places, __mmask16 lanes) {
       _mm512_cvtusepi64_epi32(high), 1);
 }
 
-// The windows of one plane whose place lies in them.
+// Writes one plane. Returns how many windows have their place within them.
 [[gnu::target("avx512f")]] std::int64_t PlaneBackward(
     const PoolShape& shape, const float* gradients, const std::int64_t* places,
     float* out) {

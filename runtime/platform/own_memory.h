@@ -5,9 +5,9 @@
 // microseconds for 16 pages. Starting reads most of libtjit.so, loading the
 // relocations of libtjit_llvm.so, and compiling 14 of its 27 MB.
 //
-// A debugger's breakpoints are written into these pages and would go with them,
-// so none is given back while a debugger is attached. (Probes of the kernel,
-// uprobes, do go.)
+// A page of which the process has a copy of its own is not as in the file: it
+// has a debugger's breakpoint, a probe of the kernel, or lies in other memory.
+// Of a part of a library with such a page none is given back.
 //
 // Thread: any. Tested by: tests/runtime/platform/own_memory_test.cpp
 #pragma once

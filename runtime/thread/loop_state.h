@@ -125,9 +125,10 @@ struct LoopState {
     new_traces /= 2;
     runs /= 2;
   }
-  // A capture has ended, when so many ops had been called.
-  void CountPath(bool is_new, bool is_new_trace, std::int64_t seen) {
-    if (is_new) ++paths;
+  // A capture has ended when so many ops had been called.
+  void RecordCaptureEnd(bool is_new_path, bool is_new_trace,
+                        std::int64_t seen) {
+    if (is_new_path) ++paths;
     if (is_new_trace) found_at = seen;
   }
   bool IsWorthMoreTraces() const {

@@ -245,7 +245,7 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   if (new_trace && !is_body) loops_->CountTrace();
-  loops_->CountPath(is_new, new_trace, seen);
+  loops_->RecordCaptureEnd(is_new, new_trace, seen);
   if (is_body) {
     visits->RecordBody(new_trace, seen, recorded);
   } else if (!new_trace || loops_->IsWorthMoreTraces()) {

@@ -32,8 +32,8 @@
 namespace tjit::runtime {
 namespace {
 
-// LlvmApi(), whose library has destructors of its own from then on. What
-// loading read of it is not read again.
+// LlvmApi(), whose library has destructors of its own from then on. Of what
+// loading has read little is read again.
 const TjitLlvmApi* LoadedApi(std::string* why_not) {
   const TjitLlvmApi* const api = LlvmApi(why_not);
   static const bool once = [] {

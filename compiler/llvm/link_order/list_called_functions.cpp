@@ -8,8 +8,9 @@
 // the called functions take half of the memory, and of the time to map it.
 //
 // How: COPY is LIBRARY with a breakpoint (int3) at each function of .text. It
-// is loaded and compiles the functions of TRAINING. Who meets a breakpoint is
-// listed, and its first byte put back.
+// is loaded and compiles the functions of TRAINING, for vector registers of all
+// widths that this processor has. Each function that meets its breakpoint is
+// listed, and gets its first byte back.
 //
 // The script is one that the linker's own is extended by (INSERT). Where
 // anything fails it says so and the build goes on without one: the order of
@@ -45,6 +46,7 @@ namespace tjit {
 namespace {
 
 constexpr std::uint8_t kBreakpoint = 0xCC;
+constexpr unsigned kMostSeconds = 120;  // a build does not wait longer
 
 std::string Contents(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -90,6 +92,7 @@ Functions FunctionsOf(const std::string& file) {
     out.text_begin = sections[i].sh_addr;
     out.text_offset = sections[i].sh_offset;
   }
+  if (text == 0) throw std::runtime_error("there is no .text");
   for (int i = 0; i < header->e_shnum; ++i) {
     if (sections[i].sh_type != SHT_SYMTAB) continue;
     const std::uint64_t count = sections[i].sh_size / sizeof(Elf64_Sym);
@@ -107,7 +110,7 @@ Functions FunctionsOf(const std::string& file) {
 
 // What the handler reads and writes.
 const Functions* g_functions = nullptr;
-const std::string* g_library = nullptr;  // the file without breakpoints
+const std::string* g_library = nullptr;  // LIBRARY's bytes
 std::uint64_t g_base = 0;                // where COPY is loaded
 std::set<std::uint64_t>* g_called = nullptr;
 
@@ -151,7 +154,7 @@ std::vector<TjitMath> Math() {
   return math;
 }
 
-// Loads COPY and compiles `training` with it, for registers of all widths.
+// Loads COPY and compiles `training` with it.
 void Train(const std::string& copy, const std::string& training) {
   void* const library = dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) throw std::runtime_error(dlerror());
@@ -207,15 +210,15 @@ void List(char** arguments) {
   g_functions = &functions;
   g_library = &file;
   g_called = &called;
+  alarm(kMostSeconds);
   struct sigaction action{};
   action.sa_sigaction = &OnBreakpoint;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   sigaction(SIGTRAP, &action, nullptr);
   Train(arguments[2], Contents(arguments[3]));
-  const std::set<std::uint64_t> of_training = called;
-  Write(arguments[4], Script(functions, of_training));
+  Write(arguments[4], Script(functions, called));
   std::printf("%zu of %zu functions of the code generator are called\n",
-              of_training.size(), functions.names.size());
+              called.size(), functions.names.size());
 }
 
 }  // namespace

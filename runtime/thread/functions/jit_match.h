@@ -31,8 +31,8 @@ Likeness Compare(const FunctionKey& known, std::uint32_t context,
 bool NumbersFit(const FunctionPlan& plan, c10::ArrayRef<double> numbers);
 // True if what the function found by itself is as it was when it was recorded.
 bool HoldsCaptured(const FunctionPlan& plan, bool is_backward = false);
-// True if those tensors, and only those, ask for gradients that did so before
-// the call.
+// True if of the arguments and the captured tensors those, and only those, ask
+// for gradients that did so before the call.
 bool AskForGradientsAsBefore(const FunctionPlan& plan,
                              const std::vector<at::Tensor>& arguments);
 // True if no call can hold it again.

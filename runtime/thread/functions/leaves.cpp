@@ -59,12 +59,17 @@ bool HoldsLeaves(const FunctionPlan& plan,
 }
 
 std::size_t HookCount(const std::vector<at::Tensor>& tensors) {
+  namespace impl = torch::autograd::impl;
   std::size_t count = 0;
   for (const at::Tensor& t : tensors) {
-    if (t.defined() &&
-        torch::autograd::impl::get_autograd_meta(t) != nullptr) {
-      count += torch::autograd::impl::hooks(t).size();
-    }
+    if (!t.defined() || impl::get_autograd_meta(t) == nullptr) continue;
+    // All hooks of C++ are one entry, and so are all of Python's.
+    count += impl::hooks(t).size();
+    const auto& list = impl::get_autograd_meta(t)->cpp_hooks_list_;
+    if (list != nullptr) count += list->size();
+    if (impl::post_acc_grad_hooks(t) != nullptr) ++count;
+    const auto& node = impl::get_autograd_meta(t)->grad_fn_;
+    if (node != nullptr) count += node->retains_grad_hooks().size();
   }
   return count;
 }

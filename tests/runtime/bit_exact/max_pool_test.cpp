@@ -95,6 +95,9 @@ PoolShape ShapeOf(const Pool& pool, const Tensor& out) {
 // As Drawn(), but windows lie side by side in the plane.
 Pool DrawnSideBySide(std::mt19937* random) {
   Pool pool = Drawn(random);
+  // More than one vector of numbers in a window.
+  if ((*random)() % 8 == 0)
+    pool.window[1] = std::min<std::int64_t>(pool.width, 37);
   pool.stride = pool.window;
   pool.padding = {0, 0};
   pool.dilation = {1, 1};

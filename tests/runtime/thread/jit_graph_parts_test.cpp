@@ -247,16 +247,34 @@ TEST_F(JitGraphTest, GraphsThatArgumentsGainAreRefused) {
 }
 
 TEST_F(JitGraphTest, HooksThatArgumentsGainAreRefused) {
-  int calls = 0;
-  auto fast = jit([&](const at::Tensor& x) {
-    x.register_hook([&](const at::Tensor&) { ++calls; });
+  for (const bool has_one : {false, true}) {
+    int calls = 0;
+    auto fast = jit([&](const at::Tensor& x) {
+      x.register_hook([&](const at::Tensor&) { ++calls; });
+      return x.detach() * 2;
+    });
+    for (int i = 1; i <= 8; ++i) {
+      const at::Tensor x = Leaf({4});
+      if (has_one) x.register_hook([](const at::Tensor&) {});
+      fast(x);
+      x.sum().backward();
+      EXPECT_EQ(calls, i);
+    }
+    EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_node"));
+  }
+}
+
+TEST_F(JitGraphTest, GradientsThatArgumentsKeepAreRefused) {
+  auto fast = jit([](const at::Tensor& x) {
+    x.retain_grad();
     return x.detach() * 2;
   });
-  for (int i = 1; i <= 8; ++i) {
-    const at::Tensor x = Leaf({4});
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor x = Leaf({4}) * 1;
     fast(x);
     x.sum().backward();
-    EXPECT_EQ(calls, i);
+    EXPECT_TRUE(x.retains_grad()) << i;
+    EXPECT_TRUE(x.grad().defined()) << i;
   }
   EXPECT_THAT(fast.stats().why, ::testing::HasSubstr("jit_graph_node"));
 }
