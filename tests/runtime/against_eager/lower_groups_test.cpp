@@ -107,7 +107,10 @@ TEST(LowerGroupsTest, Concats) {
     group.Call(
         "aten::cat",
         {std::vector<Tensor>{rows.slice(0, 0, 2), rows.slice(0, 5, 9)}, 0});
-    EXPECT_EQ(group.Compare(), "") << at::toString(type);
+    // Of bytes that are neither 0 nor 1 eager's cat() keeps all bits.
+    EXPECT_EQ(group.Compare(),
+              type == at::kBool ? "%0 aten::cat: moves the bytes of bools" : "")
+        << at::toString(type);
   }
   const Tensor last =
       Floats({2, 3, 4, 5}, 1).contiguous(at::MemoryFormat::ChannelsLast);
