@@ -138,6 +138,14 @@ struct AvgPool2dKernel : native::structured_avg_pool2d_out_cpu {
   std::unique_ptr<Parts> parts_;
 };
 
+// Planes of `windows` windows that are worth a thread. Parts are as eager's
+// where a team is yet to be made, or one whose threads may compute otherwise
+// than this one (Note [Arithmetic of teams]).
+std::int64_t GrainOfPlanes(std::int64_t windows) {
+  const bool is_usual = t_context.had_region && !HasOddTeam();
+  return is_usual ? at::internal::GRAIN_SIZE / windows + 1 : 0;
+}
+
 // Arguments: self, kernel_size, stride, padding, dilation, ceil_mode.
 class MaxPoolStep final : public PreparedStep {
  public:
@@ -152,12 +160,7 @@ class MaxPoolStep final : public PreparedStep {
     const auto* const numbers = in_.const_data_ptr<float>();
     auto* const largest = out_.mutable_data_ptr<float>();
     auto* const places = places_.mutable_data_ptr<std::int64_t>();
-    // Parts as eager's where a team is yet to be made, or one whose threads may
-    // compare otherwise than this one (Note [Arithmetic of teams]).
-    const bool is_usual = t_context.had_region && !HasOddTeam();
-    const std::int64_t grain =
-        is_usual ? at::internal::GRAIN_SIZE / out + 1 : 0;
-    ParallelFor(0, out_.numel() / out, grain,
+    ParallelFor(0, out_.numel() / out, GrainOfPlanes(out),
                 [&](std::int64_t from, std::int64_t to) {
                   MaxPool(shape_, to - from, numbers + from * in,
                           largest + from * out, places + from * out);
@@ -186,11 +189,9 @@ class MaxPoolBackwardStep final : public PreparedStep {
     const auto* const gradients = gradients_.const_data_ptr<float>();
     const auto* const places = places_.const_data_ptr<std::int64_t>();
     auto* const to = out_.mutable_data_ptr<float>();
-    // As in MaxPoolStep.
-    const bool is_usual = t_context.had_region && !HasOddTeam();
     std::atomic<bool> is_done{true};
     ParallelFor(
-        0, out_.numel() / in, is_usual ? at::internal::GRAIN_SIZE / out + 1 : 0,
+        0, out_.numel() / in, GrainOfPlanes(out),
         [&](std::int64_t from, std::int64_t until) {
           if (!MaxPoolBackward(shape_, until - from, gradients + from * out,
                                places + from * out, to + from * in)) {

@@ -328,6 +328,12 @@ at::Tensor Ready(const at::Tensor& t) {
   return dense;
 }
 
+// True if the program may have changed living tensor `l` since the call.
+bool JitNode::IsWrittenSince(std::size_t l) const {
+  return VersionOf(values_.living[l]) !=
+         values_.versions[values_.arguments.size() + l];
+}
+
 // False if a result has other bits than the call has returned: what it takes
 // has changed in a way that no version tells, as by NumPy.
 bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
@@ -336,11 +342,7 @@ bool JitNode::HasSameResults(c10::ArrayRef<at::Tensor> results) const {
   for (std::size_t l = 0; l < living.size(); ++l) {
     for (std::size_t i = 0; i < plan_->results.size(); ++i) {
       const FunctionResult& result = plan_->results[i];
-      if (MadeOf(*plan_, result) != living[l] ||
-          VersionOf(values_.living[l]) !=
-              values_.versions[values_.arguments.size() + l]) {
-        continue;  // it may have been changed since
-      }
+      if (MadeOf(*plan_, result) != living[l] || IsWrittenSince(l)) continue;
       // What was made may be the base of the result.
       const at::Tensor then =
           Ready(runtime::TensorOver(values_.living[l].storage(),
@@ -362,8 +364,7 @@ void JitNode::BumpWritten(c10::ArrayRef<at::Tensor> results) const {
   const std::vector<std::uint32_t>& living = plan_->gradients->living;
   for (std::size_t l = 0; l < living.size(); ++l) {
     const std::optional<std::size_t> i = runtime::ResultOf(*plan_, living[l]);
-    if (i && VersionOf(values_.living[l]) !=
-                 values_.versions[values_.arguments.size() + l]) {
+    if (i && IsWrittenSince(l)) {
       results[*i].unsafeGetTensorImpl()->bump_version();
     }
   }

@@ -129,6 +129,7 @@ class JitNode : public torch::autograd::Node {
   void Open();
   static void Follow(bool opens, torch::autograd::Edge* edge);
   void CheckVersions(const runtime::FunctionPlan* backward) const;
+  bool IsWrittenSince(std::size_t l) const;
   void BumpWritten(c10::ArrayRef<at::Tensor> results) const;
   bool HasSameResults(c10::ArrayRef<at::Tensor> results) const;
   bool HasHooks();
