@@ -68,11 +68,14 @@ TEST_F(Tier2Test, MachineCodeGivesTheBitsOfEager) {
 // A mask of bytes seen as bools: eager's copies make 1 of 255, but for those of
 // large transposes, and cat() keeps it.
 std::function<Program()> BytesOfBools(std::int64_t n) {
-  const at::Tensor bytes =
-      at::randint(2, {n, n}, at::kByte).mul_(255).add_(at::eye(n, at::kByte));
+  std::vector<at::Tensor> bytes(3);
+  for (at::Tensor& b : bytes) {
+    b = at::randint(2, {n, n}, at::kByte).mul_(255).add_(at::eye(n, at::kByte));
+  }
   return [=] {
-    return [=](int) {
-      const at::Tensor mask = bytes.view(at::kBool);
+    return [=](int step) {
+      const at::Tensor mask =
+          bytes[static_cast<std::size_t>(step) % 3].view(at::kBool);
       const at::Tensor numbers =
           at::where(mask, 1.0, 2.0).add_(mask).mul_(mask).sub_(0.5);
       return at::cat({at::cat({mask, mask}), mask.clone(),
