@@ -93,7 +93,7 @@ class GroupCache {
 
  private:
   // All is forgotten when the texts have become so long.
-  static constexpr std::size_t kMaxBytes = 4 << 20;
+  static constexpr std::size_t kMaxBytes = 1 << 20;
 
   void MakeRoom(const GroupKey& key);
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <new>
+#include <string_view>
 #include <utility>
 
+#include "absl/hash/hash.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
@@ -32,61 +34,59 @@ void Renumber(StepRecord* step, std::vector<std::int32_t>* slots) {
   for (ResultRecord& result : step->results) renumber(&result.slot);
 }
 
-class KeyWriter {
- public:
-  template <class T>
-    requires std::is_arithmetic_v<T> || std::is_enum_v<T> ||
-             std::is_same_v<T, const void*> ||
-             std::is_same_v<T, TensorGeometry>
-  void Add(const T& value) {
-    key_.append(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  std::string Finish() { return std::move(key_); }
+void AddGeometry(const TensorGeometry& g, std::size_t* hash) {
+  const std::string_view bytes(reinterpret_cast<const char*>(&g), sizeof(g));
+  *hash = absl::HashOf(*hash, bytes);
+}
 
- private:
-  std::string key_;
-};
+// Of all that is compared but scalars, results and sizes of storages, which
+// hardly ever differ alone.
+std::size_t HashOf(const StepKey& key) {
+  std::size_t hash = absl::HashOf(static_cast<const void*>(key.call.entry),
+                                  key.call.key_set.raw_repr(), key.step.context,
+                                  key.global, key.step.statics);
+  for (const ArgRecord& arg : key.step.args) {
+    hash = absl::HashOf(hash, arg.slot, arg.written);
+    AddGeometry(arg.geometry, &hash);
+  }
+  return hash;
+}
 
-// Everything that preparing looks at.
-std::string KeyOf(const StepRecord& step, const CapturedCall& call,
-                  const std::vector<std::uint64_t>& bytes) {
-  KeyWriter key;
-  key.Add(static_cast<const void*>(call.entry));
-  key.Add(call.key_set.raw_repr());
-  key.Add(step.context);
-  key.Add(GlobalContext::Now().word);
-  key.Add(step.args.size());
-  for (const ArgRecord& arg : step.args) {
-    key.Add(arg.slot);
-    key.Add(arg.written);
-    key.Add(arg.geometry);
-  }
-  key.Add(step.statics.size());
-  for (const std::uint64_t word : step.statics) key.Add(word);
-  key.Add(step.scalars.size());
-  for (const ScalarRecord& scalar : step.scalars) {
-    key.Add(scalar.value.type);
-    key.Add(scalar.value.bits[0]);
-    key.Add(scalar.value.bits[1]);
-    key.Add(scalar.may_vary);
-  }
-  key.Add(step.results.size());
-  for (const ResultRecord& result : step.results) {
-    key.Add(result.kind);
-    key.Add(result.slot);
-    key.Add(result.alias_arg);
-    key.Add(result.geometry);
-  }
-  for (const std::uint64_t size : bytes) key.Add(size);
-  return key.Finish();
+bool AreEqual(const ArgRecord& a, const ArgRecord& b) {
+  return a.slot == b.slot && a.written == b.written && a.geometry == b.geometry;
+}
+bool AreEqual(const ScalarRecord& a, const ScalarRecord& b) {
+  return a.value.SameBits(b.value) && a.may_vary == b.may_vary;
+}
+bool AreEqual(const ResultRecord& a, const ResultRecord& b) {
+  return a.kind == b.kind && a.slot == b.slot && a.alias_arg == b.alias_arg &&
+         a.geometry == b.geometry;
+}
+template <class T>
+bool AreAllEqual(const std::vector<T>& a, const std::vector<T>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const T& x, const T& y) { return AreEqual(x, y); });
 }
 
 }  // namespace
 
 StepClass::StepClass(StepRecord step, std::shared_ptr<void> call,
-                     std::vector<std::uint64_t> bytes)
-    : step_(std::move(step)), call_(std::move(call)), bytes_(std::move(bytes)) {
+                     std::vector<std::uint64_t> bytes, std::uint64_t global)
+    : step_(std::move(step)),
+      call_(std::move(call)),
+      bytes_(std::move(bytes)),
+      global_(global) {
   kept_.Set(sizeof(*this) + kPreparedBytes);
+}
+
+// Everything that preparing looks at.
+bool StepClass::IsOf(const StepKey& key) const {
+  return call().entry == key.call.entry && call().key_set == key.call.key_set &&
+         global_ == key.global && step_.context == key.step.context &&
+         step_.statics == key.step.statics && bytes_ == key.bytes &&
+         AreAllEqual(step_.args, key.step.args) &&
+         AreAllEqual(step_.scalars, key.step.scalars) &&
+         AreAllEqual(step_.results, key.step.results);
 }
 
 void StepClass::Prepare(Counters* counters) {
@@ -134,13 +134,16 @@ StepClass* StepClasses::For(const TraceNode& node,
   std::vector<std::uint64_t> bytes;
   for (const std::int32_t slot : *slots) bytes.push_back(slot_bytes[slot]);
   const auto& call = *static_cast<const CapturedCall*>(node.payload.get());
-  std::string key = KeyOf(step, call, bytes);
-  const auto found = classes_.find(key);
-  if (found != classes_.end()) return found->second.get();
+  const StepKey key{step, call, bytes, GlobalContext::Now().word};
+  const std::size_t hash = HashOf(key);
+  const auto [first, last] = classes_.equal_range(hash);
+  for (auto at = first; at != last; ++at) {
+    if (at->second->IsOf(key)) return at->second.get();
+  }
   auto made = std::make_unique<StepClass>(std::move(step), node.payload,
-                                          std::move(bytes));
+                                          std::move(bytes), key.global);
   made->Prepare(counters);
-  return classes_.emplace(std::move(key), std::move(made)).first->second.get();
+  return classes_.emplace(hash, std::move(made))->second.get();
 }
 
 }  // namespace tjit::runtime

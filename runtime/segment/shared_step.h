@@ -16,12 +16,12 @@
 // not re-entrant. Tested by: tests/runtime/replay_test.cpp
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <unordered_map>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "recorder/trace.h"
 #include "runtime/library_calls/executor_tensors.h"
@@ -31,11 +31,20 @@
 
 namespace tjit::runtime {
 
+// What a class is found by: all that preparing looks at.
+struct StepKey {
+  const StepRecord& step;  // with slots of the class
+  const CapturedCall& call;
+  const std::vector<std::uint64_t>& bytes;  // of the slots
+  std::uint64_t global;                     // GlobalContext::word
+};
+
 class StepClass {
  public:
-  // `step` has slots of the class; `bytes` are theirs.
+  // Of a key with these parts.
   StepClass(StepRecord step, std::shared_ptr<void> call,
-            std::vector<std::uint64_t> bytes);
+            std::vector<std::uint64_t> bytes, std::uint64_t global);
+  bool IsOf(const StepKey& key) const;
 
   // Prepares the step, without trials if it can be told later which way is the
   // best. REQUIRES: its context is set on this thread.
@@ -66,6 +75,7 @@ class StepClass {
   const StepRecord step_;
   const std::shared_ptr<void> call_;
   const std::vector<std::uint64_t> bytes_;
+  const std::uint64_t global_;
   ExecutorTensors tensors_;
   std::unique_ptr<PreparedStep> prepared_;
   bool wants_trials_ = false;
@@ -83,7 +93,7 @@ class StepClasses {
                  const std::vector<std::uint64_t>& slot_bytes,
                  std::vector<std::int32_t>* slots, Counters* counters);
   void KeepOnly(const absl::flat_hash_set<const StepClass*>& used) {
-    absl::erase_if(classes_, [&](const auto& c) {
+    std::erase_if(classes_, [&](const auto& c) {
       return !used.contains(c.second.get());
     });
   }
@@ -91,7 +101,8 @@ class StepClasses {
   std::size_t size() const { return classes_.size(); }
 
  private:
-  absl::flat_hash_map<std::string, std::unique_ptr<StepClass>> classes_;
+  // By hash of the key. A text of the key would take as much as the step.
+  std::unordered_multimap<std::size_t, std::unique_ptr<StepClass>> classes_;
 };
 
 }  // namespace tjit::runtime
