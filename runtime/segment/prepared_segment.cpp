@@ -70,6 +70,16 @@ SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
   return is_whole ? kGivenUp : kDies;
 }
 
+// A sequence in many sizes has products of many sizes: to try all of them early
+// would take half of the program's time for seconds.
+std::uint32_t RunsBeforeTrials(const TraceNode& first) {
+  const Trace* const trace = first.owner.load(std::memory_order_acquire);
+  const bool has_many_sizes =
+      trace != nullptr &&
+      trace->more_paths.load(std::memory_order_relaxed) >= policy::kTriedPaths;
+  return has_many_sizes ? kRunsBeforeLook.back() : policy::kRunsBeforeTrials;
+}
+
 }  // namespace
 
 PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
@@ -292,7 +302,7 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  if (may_try && variant->runs >= policy::kRunsBeforeTrials &&
+  if (may_try && variant->runs >= RunsBeforeTrials(*nodes_[0]) &&
       !TrySteps(counters)) {
     variant->runs -= kRunsBetweenTrials;
   }
