@@ -284,6 +284,14 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   return trace;
 }
 
+void TraceStore::MarkCut(Trace* trace) {
+  trace->ends_at_cut.store(true, std::memory_order_relaxed);
+  std::uint64_t none = 0;
+  cut_at_.compare_exchange_strong(none,
+                                  clock_.load(std::memory_order_relaxed) + 1,
+                                  std::memory_order_relaxed);
+}
+
 void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
   ends_[trace].push_back(end);
   const bool is_hot = trace->hot.load(std::memory_order_relaxed);

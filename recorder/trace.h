@@ -76,6 +76,12 @@ class TraceStore {
                 bool starts_at_boundary, BailReason* why,
                 bool* is_new = nullptr, TraceNode** end = nullptr);
 
+  // Note [Sizes that vary on their own] in size_cuts.h: `trace` ends where
+  // another part begins.
+  void MarkCut(Trace* trace);
+  // True if some trace does.
+  bool has_cuts() const { return cut_at_.load(std::memory_order_relaxed) != 0; }
+
   // The trace that the path from..., steps... would end, if there is one.
   Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);
 
@@ -147,6 +153,8 @@ class TraceStore {
   // Of an end of `trace` that is published.
   void AddEnd(Trace* trace, TraceNode* end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // True if there is much that was recorded whole before a trace was cut.
+  bool HasLeftovers() const;
   Chosen ChooseMostUsed(const std::vector<const TraceNode*>& all) const;
   std::vector<std::pair<Trace*, const TraceNode*>> CopyTraces(
       const TraceStore& from, const Chosen& chosen)
@@ -163,6 +171,9 @@ class TraceStore {
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
   std::atomic<std::uint64_t> bytes_{0};
+  // Set by any thread at the first cut: clock_ then, and one.
+  std::atomic<std::uint64_t> cut_at_{0};
+  bool is_trimmed_ = false;  // a copy without leftovers
   // Steps of runs that ended at nodes that came since the beginning, and what
   // was there then. Threads may lose some of the first to one another.
   std::atomic<std::uint64_t> steps_run_{0};

@@ -29,6 +29,14 @@ bool LockUnless(const std::atomic<bool>& stop, std::unique_lock<Mutex>* lock) {
   return true;
 }
 
+// Of a store with cuts: neither replayed, nor a part, nor seen again.
+bool IsLeftover(const Trace& trace) {
+  return !trace.hot.load(std::memory_order_acquire) &&
+         !trace.ends_at_cut.load(std::memory_order_relaxed) &&
+         (trace.is_cut.load(std::memory_order_relaxed) ||
+          trace.sightings.load(std::memory_order_relaxed) <= 2);
+}
+
 }  // namespace
 
 struct TraceStore::Chosen {
@@ -44,6 +52,7 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.hot, &hot);
   Copy(other.known, &known);
   Copy(other.has_code, &has_code);
+  Copy(other.is_cut, &is_cut);
   Copy(other.entries, &entries);
   Copy(other.completions, &completions);
   Copy(other.exits, &exits);
@@ -77,7 +86,11 @@ void Trace::CopyCounts(const Trace& other) {
 // path shortly before it comes again: recording and preparing one takes as long
 // as several runs of it. So nothing is left out before what was added has been
 // run kRunsBeforeEviction times, on average; until then what came first stays.
+//
+// What was recorded before a trace was cut (size_cuts.h) is whole sequences in
+// sizes that do not come again. It goes soon, whether the store is full or not.
 bool TraceStore::WantsEviction(bool had_no_room) const {
+  if (HasLeftovers()) return true;
   const std::uint32_t nodes = node_count();
   const std::uint32_t added = nodes - first_nodes_;
   const StoreLimits most = limits();
@@ -86,6 +99,14 @@ bool TraceStore::WantsEviction(bool had_no_room) const {
   return (is_nearly_full || had_no_room) && added >= nodes / 4 &&
          steps_run_.load(std::memory_order_relaxed) >=
              policy::kRunsBeforeEviction * added;
+}
+
+bool TraceStore::HasLeftovers() const {
+  const std::uint64_t cut_at = cut_at_.load(std::memory_order_relaxed);
+  return cut_at != 0 && !is_trimmed_ &&
+         node_count() >= policy::kLeftoverSteps &&
+         clock_.load(std::memory_order_relaxed) + 1 >=
+             cut_at + policy::kLeftoverSightings;
 }
 
 void TraceStore::RecordUse(TraceNode* node) {
@@ -127,6 +148,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
                      std::tie(b.uses, b.used_at, b.node->id);
             });
   const StoreLimits most = limits();
+  const bool trims = HasLeftovers();
   Chosen chosen;
   std::uint64_t bytes = 0;
   std::vector<const TraceNode*> path;
@@ -135,6 +157,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
     while (n->ends.load(std::memory_order_acquire) == nullptr) {
       n = n->first_child.load(std::memory_order_acquire);
     }
+    if (trims && IsLeftover(*n->ends.load(std::memory_order_acquire))) continue;
     path.clear();
     std::uint64_t path_bytes = 0;
     for (; n != top_ && !chosen.all.contains(n); n = n->parent) {
@@ -191,6 +214,7 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
   }
   if (!LockUnless(stop, &lock)) return nullptr;
   auto ends = made->CopyTraces(*this, chosen);
+  made->is_trimmed_ = is_trimmed_ || HasLeftovers();
   // A trace that came now would be lost, and its number be given twice.
   SetLimits({.nodes = 0, .bytes = 0});
   lock.unlock();
@@ -235,6 +259,7 @@ Trace* TraceStore::CopyTrace(const Trace& trace) {
   made->length = trace.length;
   made->starts_at_boundary = trace.starts_at_boundary;
   made->CopyCounts(trace);
+  if (trace.ends_at_cut.load(std::memory_order_relaxed)) MarkCut(made);
   by_hash_[made->key.hash].push_back(made);
   return made;
 }

@@ -97,6 +97,13 @@ void PrintAbandoned(std::size_t ops) {
                                         " ops came to nothing"));
 }
 
+void PrintCut(const Trace& trace, std::size_t parts) {
+  LogLine(LogLevel::kInfo,
+          absl::StrCat("[DETECT] Trace ", trace.id, " of ", trace.length,
+                       " ops is cut into ", parts,
+                       " parts, as their sizes vary on their own"));
+}
+
 void PrintFlush(const Run& run, FlushReason reason, bool drained) {
   LogLine(LogLevel::kInfo,
           absl::StrCat("[FLUSH] ", run.pending.size(), " ops from ",

@@ -48,6 +48,7 @@ void RecordRunTime(std::uint64_t lineage, const Trace& trace, bool deferred,
 void PrintProposed(std::uint32_t period, std::uint32_t until_cut,
                    bool at_boundary);
 void PrintAbandoned(std::size_t ops);
+void PrintCut(const Trace& trace, std::size_t parts);
 void PrintFlush(const Run& run, FlushReason reason, bool drained);
 // `name`: of the tensor; may be empty.
 void PrintExposed(std::uint64_t bytes, bool by_fault, const std::string& name);

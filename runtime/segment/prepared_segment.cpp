@@ -70,14 +70,19 @@ SlotFate FateOf(const SlotBinding& slot, std::uint64_t bytes) {
   return is_whole ? kGivenUp : kDies;
 }
 
-// A sequence in many sizes has products of many sizes: to try all of them early
+// Runs that its trace has begun, in all sizes.
+std::int64_t RunsOfTrace(const TraceNode& node) {
+  const Trace* const trace = node.owner.load(std::memory_order_acquire);
+  return trace == nullptr ? 0 : trace->entries.load(std::memory_order_relaxed);
+}
+
+// `others`: runs of the trace since the variant was made. Where many sizes take
+// turns each product is another one in each of them: to try all of them early
 // would take half of the program's time for seconds.
-std::uint32_t RunsBeforeTrials(const TraceNode& first) {
-  const Trace* const trace = first.owner.load(std::memory_order_acquire);
-  const bool has_many_sizes =
-      trace != nullptr &&
-      trace->more_paths.load(std::memory_order_relaxed) >= policy::kTriedPaths;
-  return has_many_sizes ? kRunsBeforeLook.back() : policy::kRunsBeforeTrials;
+std::uint32_t RunsBeforeTrials(std::uint32_t runs, std::int64_t others) {
+  const bool take_turns =
+      others > policy::kTriedPaths * static_cast<std::int64_t>(runs);
+  return take_turns ? kRunsBeforeLook.back() : policy::kRunsBeforeTrials;
 }
 
 }  // namespace
@@ -266,6 +271,7 @@ PreparedSegment::Variant& PreparedSegment::VariantFor(const Run& run,
   Variant made;
   made.live = live_;
   made.keeps_all = is_last;
+  made.began = RunsOfTrace(*nodes_[0]);
   Plan(&made, counters);  // may throw: there is no variant then
   variants_.push_back(std::move(made));
   CountKept();
@@ -302,7 +308,10 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  if (may_try && variant->runs >= RunsBeforeTrials(*nodes_[0]) &&
+  const std::uint32_t runs = variant->runs;
+  if (may_try &&
+      runs >=
+          RunsBeforeTrials(runs, RunsOfTrace(*nodes_[0]) - variant->began) &&
       !TrySteps(counters)) {
     variant->runs -= kRunsBetweenTrials;
   }

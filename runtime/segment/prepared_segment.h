@@ -89,6 +89,7 @@ class PreparedSegment {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
     std::uint32_t runs = 0;          // until scratch is not looked at again
+    std::int64_t began = 0;          // entries of its trace by then
     std::vector<std::uint64_t> ways;  // planned: WaysOfSteps()
     std::unique_ptr<Executable> executable;
     std::unique_ptr<Tier2Variant> tier2;  // null until it is switched on
@@ -115,8 +116,7 @@ class PreparedSegment {
   bool TrySteps(Counters* counters);
   ProgramStep StepOf(std::size_t i);
   std::vector<PlanStep> PlanSteps() const;
-  // How library calls run by now, and the scratch that they need, of all steps
-  // in order.
+  // How library calls run by now, and their scratch, of all steps in order.
   std::vector<std::uint64_t> WaysOfSteps() const;
   std::vector<PlanSlot> PlanSlots(const std::vector<std::uint8_t>& live) const;
   void CountKept();

@@ -164,6 +164,13 @@ void PendingQueue::FlushSurely(FlushReason reason) {
   FlushLocked(reason);
 }
 
+// Who reads a shared block is not known, only how many.
+void PendingQueue::FlushReaders(const Block* block, FlushReason reason) {
+  if (!block->has_readers()) return;
+  Flush(reason);
+  if (block->has_readers()) registry_->FlushAll(FlushReason::kOtherThread);
+}
+
 void PendingQueue::LockForFork() {
   if (t_context.held == this) return;
   if (t_context.state == this) {

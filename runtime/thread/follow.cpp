@@ -11,6 +11,7 @@
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
+#include "runtime/thread/size_cuts.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
@@ -172,13 +173,6 @@ void PendingQueue::FlushForeignOwners(const CallFrame& frame) {
   }
 }
 
-// Who reads a shared block is not known, only how many.
-void PendingQueue::FlushReaders(const Block* block, FlushReason reason) {
-  if (!block->has_readers()) return;
-  Flush(reason);
-  if (block->has_readers()) registry_->FlushAll(FlushReason::kOtherThread);
-}
-
 bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
   BailReason why = BailReason::kOpDiffers;
   TraceNode* node = nullptr;
@@ -186,6 +180,10 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     StateLock lock(this);
     const std::size_t slots_before = run_.slots.size();
     node = FindChild(cursor_, frame, &why);
+    if (node != nullptr && run_deferred_ && EndsAtCut(*cursor_, *node)) {
+      UnbindFrom(&run_, slots_before);
+      node = nullptr;
+    }
     if (node == nullptr) break;
     // A trial is of the steps of the trace that the run began with.
     const bool is_eager = run_kind_ == RunKind::kEager && root_ != nullptr &&
@@ -226,7 +224,9 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
     return true;
   }
   if (cursor_->parent != nullptr &&
-      cursor_->ends.load(std::memory_order_acquire) != nullptr) {
+      (cursor_->ends.load(std::memory_order_acquire) != nullptr ||
+       (why == BailReason::kMetaDiffers &&
+        CutAt(cursor_, store_.get(), VisitsOf(*this), &counters_)))) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
     if (run_deferred_ && cursor_->parent != nullptr) {

@@ -44,6 +44,14 @@ bool FeedOneAnother(const std::vector<NewStep>& steps, std::size_t period) {
   return false;
 }
 
+// Leaves whole iterations of `period` steps.
+void TrimToIterations(std::size_t period, std::vector<NewStep>* steps) {
+  const std::size_t iterations = steps->size() / period;
+  if (iterations < 2) return;
+  const bool merges = FeedOneAnother(*steps, period);
+  steps->resize((merges ? iterations : 1) * period);
+}
+
 }  // namespace
 
 // Note [Regions]
@@ -100,8 +108,9 @@ bool RecordingPolicy::IsLearning() {
 
 // A period was captured. One whose trip count varies has no period around it,
 // so the stream starves soon.
-void RecordingPolicy::RecordPeriod() {
+void RecordingPolicy::RecordPeriod(std::vector<NewStep>* steps) {
   LoopState& loops = *loops_;
+  TrimToIterations(loops.period, steps);
   const std::uint64_t position = detector_.position();
   if (!loops.varies) {
     loops.starves_from = position + policy::kStarvingOps;
@@ -196,14 +205,6 @@ void RecordingPolicy::OnBrokenPeriod() {
   } else {
     AbandonCapture();
   }
-}
-
-void RecordingPolicy::TrimToIterations(std::vector<NewStep>* steps) const {
-  const std::size_t period = loops_->period;
-  const std::size_t iterations = steps->size() / period;
-  if (iterations < 2) return;
-  const bool merges = FeedOneAnother(*steps, period);
-  steps->resize((merges ? iterations : 1) * period);
 }
 
 void RecordingPolicy::EndAtIterations(TraceNode* from,

@@ -82,6 +82,9 @@ struct LoopState {
     std::uint64_t last = 0;
   };
   absl::flat_hash_map<std::uint32_t, Sizes> sizes_at;
+  // Ops that had been called when a part of a cut trace ended: the next part
+  // begins with the last of them.
+  std::int64_t rest_from = -1;
   // By id of the trace, once it is not worth more paths: runs that other sizes
   // ended.
   absl::flat_hash_map<std::uint32_t, std::uint32_t> sizes_in_vain;

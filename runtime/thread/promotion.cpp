@@ -31,4 +31,13 @@ void OnPromoted(const TraceStore& store, const Trace* trace) {
   if (!path.empty()) TellPromoted(path, *trace, "");
 }
 
+void CountSightings(TraceStore* store, Trace* trace, std::size_t times,
+                    std::int64_t threshold) {
+  for (std::size_t i = 0; i < times; ++i) {
+    const bool is_hot_now = store->CountSighting(trace, threshold);
+    if (InstructionLogOn()) LogSighting(*trace, threshold, is_hot_now);
+    if (is_hot_now) OnPromoted(*store, trace);
+  }
+}
+
 }  // namespace tjit::runtime

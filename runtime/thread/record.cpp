@@ -16,6 +16,7 @@
 #include "runtime/thread/match.h"
 #include "runtime/thread/promotion.h"
 #include "runtime/thread/region_visits.h"
+#include "runtime/thread/size_cuts.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 #include "support/log.h"
@@ -139,7 +140,7 @@ bool RecordingPolicy::IsHotRoot(const CallFrame& frame) const {
 }
 
 void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
-  if (capture_.at_boundary() && !at_boundary_) return;
+  if (EndAtKnownCut() || (capture_.at_boundary() && !at_boundary_)) return;
   if (g_settings.compile_all() && at_boundary_) {
     FinishCapture();
     return;
@@ -154,6 +155,26 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
     FinishCapture();
   }
 }
+
+namespace {
+
+// The trace of what was captured, with or without a slot for each place.
+const Trace* FindCaptured(TraceStore& store, const StepRecorder& capture) {
+  const Trace* trace = store.Find(capture.from(), capture.steps());
+  return trace != nullptr || !capture.has_places()
+             ? trace
+             : store.Find(capture.from(), capture.SplitSteps());
+}
+
+// True if the places that the steps read are to be slots: where some have moved
+// on the way here, or the sequence is known and yet was not followed. Else one
+// slot serves them, which costs less.
+bool PlacesMove(TraceStore& store, const StepRecorder& capture) {
+  return capture.has_places() && (capture.has_moving_places() ||
+                                  FindCaptured(store, capture) != nullptr);
+}
+
+}  // namespace
 
 void RecordingPolicy::StopCapture() {
   capture_.Stop();
@@ -171,19 +192,6 @@ void RecordingPolicy::AbandonCapture() {
   StopCapture();
 }
 
-namespace {
-
-void CountSightings(TraceStore& store, Trace* trace, std::size_t times,
-                    std::int64_t threshold) {
-  for (std::size_t i = 0; i < times; ++i) {
-    const bool is_hot_now = store.CountSighting(trace, threshold);
-    if (InstructionLogOn()) LogSighting(*trace, threshold, is_hot_now);
-    if (is_hot_now) OnPromoted(store, trace);
-  }
-}
-
-}  // namespace
-
 void RecordingPolicy::FinishCapture() {
   // It began before the stance was set.
   if (!MayRecord(&counters_, capture_.steps().front().step.op,
@@ -198,7 +206,8 @@ void RecordingPolicy::FinishCapture() {
   const bool is_body = loops_->to_edge;
   RegionVisits* const visits = VisitsOf(*this);
   const std::int64_t seen = counters_.ops_seen.value();
-  if (IsExact(visits) && FindCaptured() != nullptr) return DropCapture();
+  if (IsExact(visits) && FindCaptured(*store_, capture_) != nullptr)
+    return DropCapture();
   const bool fresh = capture_.length() != 0;
   if (fresh && IsOneSizeTooMany()) return DropCapture();
   if (fresh) loops_->period_of_sizes = 0;
@@ -206,11 +215,11 @@ void RecordingPolicy::FinishCapture() {
   const bool boundary = capture_.at_boundary();
   TraceNode* from = capture_.from();
   TraceStore& store = *store_;
-  std::vector<NewStep> steps = capture_.ReleaseSteps(PlacesMove());
+  std::vector<NewStep> steps =
+      capture_.ReleaseSteps(PlacesMove(store, capture_));
   UnbindFrom(&run_, 0);
   if (fresh) {
-    TrimToIterations(&steps);
-    RecordPeriod();
+    RecordPeriod(&steps);
   }
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
@@ -231,9 +240,7 @@ void RecordingPolicy::FinishCapture() {
   if (trace == nullptr) {
     CountBail(why, 0, first_op);
     if (is_body) visits->RecordBody(/*is_new=*/true, seen, recorded);
-    captures_.Fail(detector_.position(), recorded);
-    loops_->region_captures.PauseUntil(captures_.until());
-    return;
+    return FailCapture(recorded);
   }
   EndAtIterations(from, merged, boundary);
   if (from_top) registry_->RecordRootOp(first_op);
@@ -245,24 +252,30 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   if (new_trace && !is_body) loops_->CountTrace();
-  loops_->RecordCaptureEnd(is_new, new_trace, seen);
+  loops_->RecordCaptureEnd(is_new, new_trace || (is_new && store.has_cuts()),
+                           seen);
   if (is_body) {
     visits->RecordBody(new_trace, seen, recorded);
   } else if (!new_trace || loops_->IsWorthMoreTraces()) {
     captures_.Succeed();
   } else {
-    captures_.Fail(detector_.position(), recorded);
-    loops_->region_captures.PauseUntil(captures_.until());
+    FailCapture(recorded);
   }
-  if (new_trace) {
-    counters_.traces.Add();
-    if (!fresh) counters_.sequences.Add();
-  }
+  if (new_trace) counters_.traces.Add();
+  if (new_trace && !fresh) counters_.sequences.Add();
   if (known) Promote(trace);
   // The periods that closed before the capture were sightings as well.
-  CountSightings(store, trace,
-                 fresh && new_trace ? loops_->sightings + iterations : 1,
-                 ThresholdIn(VisitsOf(*this)));
+  const std::size_t times =
+      fresh && new_trace ? loops_->sightings + iterations : 1;
+  CountSightings(&store, trace, times, ThresholdIn(visits));
+  if (is_new && !is_body) {
+    CutBySizes(&store, trace, ThresholdIn(visits), registry_, &counters_);
+  }
+}
+
+void RecordingPolicy::FailCapture(std::size_t recorded) {
+  captures_.Fail(detector_.position(), recorded);
+  loops_->region_captures.PauseUntil(captures_.until());
 }
 
 // Note [New sizes]
@@ -284,29 +297,15 @@ void RecordingPolicy::FinishCapture() {
 // before, will not stay. If they come again they do. Or it is any trace's, and
 // the region wants its first sizes alone (`shapes: exact`).
 bool RecordingPolicy::IsOneSizeTooMany() {
-  const Trace* trace = FindCaptured();
-  if (trace == nullptr || !trace->hot.load(std::memory_order_acquire) ||
+  const Trace* trace = FindCaptured(*store_, capture_);
+  if (trace == nullptr) return false;
+  if (trace->is_cut.load(std::memory_order_relaxed)) return true;
+  if (!trace->hot.load(std::memory_order_acquire) ||
       trace->IsWorthMorePaths()) {
     return false;
   }
   const std::uint64_t shape = ShapeOf(capture_.steps().front().step);
   return std::exchange(loops_->dropped_shape, shape) != shape;
-}
-
-// True if the places that the steps read are to be slots: where some have moved
-// on the way here, or the sequence is known and yet was not followed. Else one
-// slot serves them, which costs less.
-bool RecordingPolicy::PlacesMove() {
-  return capture_.has_places() &&
-         (capture_.has_moving_places() || FindCaptured() != nullptr);
-}
-
-// The trace of what was captured, with or without a slot for each place.
-const Trace* RecordingPolicy::FindCaptured() {
-  const Trace* trace = store_->Find(capture_.from(), capture_.steps());
-  return trace != nullptr || !capture_.has_places()
-             ? trace
-             : store_->Find(capture_.from(), capture_.SplitSteps());
 }
 
 // No failure: the loop is there. What keeps its sizes in it is found as regions

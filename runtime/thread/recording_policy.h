@@ -52,13 +52,15 @@ class RecordingPolicy : public OpDeferral {
   void OnBrokenPeriod();
 
   // Regions, see Note [Regions] in loop_policy.cpp.
-  void RecordPeriod();
+  void RecordPeriod(std::vector<NewStep>* steps);
   void CutSoon();
   void RecordRunEnd();
   bool IsStarving() const;
   void MaybeStartRegion();
   void MaybeEndRegion();
   void GiveUpRegion();
+  // A part of a trace that was cut has ended before this op: size_cuts.h.
+  void MaybeStartRest(const CallFrame& frame);
 
   // Sequences of a profile, see Note [Known sequences] in profile_replay.cpp.
   void MaybeStartKnown(const CallFrame& frame);
@@ -103,17 +105,16 @@ class RecordingPolicy : public OpDeferral {
   bool IsHotRoot(const CallFrame& frame) const;
   void EndOpenCapture(const CallFrame& frame);
   bool IsOneSizeTooMany();
-  bool PlacesMove();
-  const Trace* FindCaptured();
   void DropCapture();
   void AbandonCapture();
-  void TrimToIterations(std::vector<NewStep>* steps) const;
   void EndAtIterations(TraceNode* from, const std::vector<NewStep>& steps,
                        bool boundary);
   bool IsLearning();
   void RecordKind(const CallFrame& frame);
   void EndKnown(const CallFrame& frame);
   void GiveUpKnown();
+  void FailCapture(std::size_t recorded);
+  bool EndAtKnownCut();
   bool MarkKnown(const TraceNode* from, std::vector<NewStep>* steps) const;
   void Promote(Trace* trace);
 };

@@ -166,6 +166,8 @@ bool JoinsDrawn(const CallFrame& frame, const Run& run) {
     if (registry_->hot_profile().known() != nullptr) [[unlikely]] {
       MaybeStartKnown(frame);
     }
+    if (loops_->rest_from == counters_.ops_seen.value()) [[unlikely]]
+      MaybeStartRest(frame);
     if (region_due) MaybeStartRegion();
   }
   if (capture_.active()) {
@@ -402,6 +404,10 @@ void TraceCursor::FinishRun(FlushReason reason) {
   at_boundary_ = true;
   loops_->CountRun();
   RecordRunEnd();
+  if (reason == FlushReason::kSegmentEnd &&
+      trace->ends_at_cut.load(std::memory_order_relaxed)) {
+    loops_->rest_from = counters_.ops_seen.value();
+  }
   // The op that came is counted already.
   loops_->BeginRest(counters_.ops_seen.value() -
                     (reason == FlushReason::kSegmentEnd ? 1 : 0));

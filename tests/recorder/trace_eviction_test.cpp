@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "recorder/trace.h"
 #include "recorder/trace_verifier.h"
+#include "support/policy.h"
 #include "tests/recorder/path_builder.h"
 
 namespace tjit {
@@ -51,6 +52,34 @@ void Use(TraceStore* store, TraceNode* node, int times) {
     store->RecordUse(node);
     store->CountSighting(node->ends.load(), /*threshold=*/3);
   }
+}
+
+// What was recorded whole before the first cut (size_cuts.h) goes, though there
+// is room; what is replayed, a part, or seen again stays.
+TEST(LeftoversTest, GoSoonBehindTheFirstCut) {
+  TraceStore store;
+  TraceNode* const hot = Add(&store, Chain({"aten::relu", "aten::tanh"}, 8));
+  Use(&store, hot, 3);
+  TraceNode* const part = Add(&store, Chain({"aten::sin", "aten::cos"}, 8));
+  std::vector<TraceNode*> whole;
+  for (std::uint32_t n = 2; n < policy::kLeftoverSteps; n += 2) {
+    whole.push_back(Add(&store, Chain({"aten::exp", "aten::log"}, 8 + n)));
+  }
+  whole.front()->ends.load()->is_cut = true;
+  EXPECT_FALSE(store.WantsEviction(false));
+  store.MarkCut(part->ends.load());
+  EXPECT_TRUE(store.has_cuts());
+  EXPECT_FALSE(store.WantsEviction(false));
+  Use(&store, hot, static_cast<int>(policy::kLeftoverSightings));
+  ASSERT_TRUE(store.WantsEviction(false));
+  const auto copy = store.CopyMostUsed(kGoOn);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->node_count(), 4u);
+  EXPECT_NE(copy->NodeOf(hot->id), nullptr);
+  ASSERT_NE(copy->NodeOf(part->id), nullptr);
+  EXPECT_TRUE(copy->NodeOf(part->id)->ends.load()->ends_at_cut);
+  EXPECT_TRUE(copy->has_cuts());
+  EXPECT_FALSE(copy->WantsEviction(false));
 }
 
 // Ten sizes of a chain of two ops; size i is run 10 * i times.

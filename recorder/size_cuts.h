@@ -1,0 +1,46 @@
+// Where a sequence is cut whose sizes are several numbers, each drawn anew.
+//
+// Note [Sizes that vary on their own]
+// A router sends each token to two of four experts. Their backward passes lie
+// behind one another without a boundary, so they are one sequence, and its
+// sizes are four numbers. There are as many paths as ways to combine these, and
+// hardly one comes again:
+//
+//   expert 3, 35 tokens | expert 2, 23 tokens | expert 1, ... | optimizer
+//
+// But each expert alone has some twenty sizes, and these come back. So where
+// kCutPaths paths of a trace are known, which hardly ran again, their sizes are
+// compared. A number that does not follow from those of the steps before begins
+// a part of its own, and so do steps whose sizes stay, where they are many. The
+// trace then ends where its first part does, and each part is a trace with
+// sizes of its own.
+//
+// A number follows from others if it is the same, a linear function of one of
+// them, or a sum or product of two, in all paths: rows and their edges, tokens
+// and their bytes, a batch and what is joined to it. Chance may make that so,
+// and then there is one part less.
+//
+// Thread: none of its own; plain data.
+// Tested by: tests/recorder/size_cuts_test.cpp,
+// tests/runtime/thread/own_sizes_test.cpp
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "recorder/trace.h"
+
+namespace tjit {
+
+// The steps that begin parts but the first one, in order; none: the sequence is
+// one part. `paths`: of one trace, at least two.
+std::vector<std::size_t> CutsBySizes(
+    const std::vector<std::vector<const TraceNode*>>& paths);
+
+// Steps [begin, end) of a path as a sequence of their own: what was there
+// before is external. Empty if they use places of a storage (split_places.h).
+std::vector<NewStep> PartOf(const std::vector<const TraceNode*>& path,
+                            std::size_t begin, std::size_t end);
+
+}  // namespace tjit

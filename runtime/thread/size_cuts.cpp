@@ -1,0 +1,142 @@
+#include "runtime/thread/size_cuts.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "recorder/size_cuts.h"
+#include "runtime/platform/settings.h"
+#include "runtime/report/instruction_log.h"
+#include "runtime/report/log.h"
+#include "runtime/report/stance.h"
+#include "runtime/thread/loop_state.h"
+#include "runtime/thread/promotion.h"
+#include "runtime/thread/region_visits.h"
+#include "runtime/thread/thread_registry.h"
+#include "runtime/thread/thread_state.h"
+#include "support/log.h"
+#include "support/policy.h"
+
+namespace tjit::runtime {
+namespace {
+
+// Null: the store is full.
+Trace* AddPart(TraceStore* store, std::vector<NewStep> steps, bool at_boundary,
+               ThreadRegistry* registry, Counters* counters) {
+  const OpId first_op = steps.front().step.op;
+  BailReason why = BailReason::kCount;
+  Trace* const part =
+      store->Insert(store->top(), std::move(steps), at_boundary, &why);
+  if (part == nullptr) return nullptr;
+  registry->RecordRootOp(first_op);
+  if (part->sightings.load(std::memory_order_relaxed) == 0) {
+    LogFound(part);
+    counters->traces.Add();
+    counters->sequences.Add();
+  }
+  return part;
+}
+
+// The paths that say whether `trace` is to be cut; none: it is not, or not now.
+std::vector<std::vector<const TraceNode*>> PathsToCompare(
+    const TraceStore& store, const Trace& trace) {
+  const std::int64_t more = trace.more_paths.load(std::memory_order_relaxed);
+  const bool come_back = trace.runs_of_more.load(std::memory_order_relaxed) >=
+                         policy::kRunsOfEachReturn * more;
+  if (more % policy::kCutPaths != policy::kCutPaths - 1 || come_back ||
+      trace.is_cut.load(std::memory_order_relaxed)) {
+    return {};
+  }
+  std::vector<std::vector<const TraceNode*>> paths = store.PathsOf(&trace);
+  if (paths.size() < policy::kCutPaths) return {};  // some were forgotten
+  paths.erase(paths.begin(), paths.end() - policy::kCutPaths);
+  return paths;
+}
+
+}  // namespace
+
+bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
+                ThreadRegistry* registry, Counters* counters) {
+  const std::vector<std::vector<const TraceNode*>> paths =
+      PathsToCompare(*store, *trace);
+  if (paths.empty()) return false;
+  std::vector<std::size_t> cuts = CutsBySizes(paths);
+  if (cuts.empty()) return false;
+  cuts.insert(cuts.begin(), 0);
+  cuts.push_back(paths[0].size());
+  trace->is_cut.store(true, std::memory_order_relaxed);
+  // Each part has come whenever the whole has.
+  const std::int64_t sightings = std::max<std::int64_t>(
+      1, trace->sightings.load(std::memory_order_relaxed) / policy::kCutPaths);
+  for (const std::vector<const TraceNode*>& path : paths) {
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      std::vector<NewStep> steps = PartOf(path, cuts[i], cuts[i + 1]);
+      if (steps.empty()) continue;
+      Trace* const part =
+          AddPart(store, std::move(steps), i == 0 && trace->starts_at_boundary,
+                  registry, counters);
+      if (part == nullptr) return true;
+      if (i + 2 < cuts.size()) store->MarkCut(part);
+      CountSightings(store, part, static_cast<std::size_t>(sightings),
+                     threshold);
+    }
+  }
+  if (LogsTo(LogChannel::kDetect)) PrintCut(*trace, cuts.size() - 1);
+  return true;
+}
+
+bool CutAt(TraceNode* node, TraceStore* store, const RegionVisits* visits,
+           Counters* counters) {
+  const Trace* const trace = node->owner.load(std::memory_order_acquire);
+  if (!store->has_cuts() || trace == nullptr ||
+      node->depth + 1 < policy::kWorthPreparing || IsExact(visits) ||
+      !MayRecord(counters, node->step.op, node->id)) {
+    return false;
+  }
+  std::vector<NewStep> last;
+  last.push_back({CopyOf(node->step), node->new_slots, node->payload});
+  BailReason why = BailReason::kCount;
+  Trace* const part = store->Insert(node->parent, std::move(last),
+                                    trace->starts_at_boundary, &why);
+  if (part == nullptr) return false;
+  store->MarkCut(part);
+  return true;
+}
+
+// True if the recording has ended, as what it has recorded is a part of a trace
+// that was cut.
+bool RecordingPolicy::EndAtKnownCut() {
+  if (!store_->has_cuts() || capture_.from() != store_->top()) return false;
+  const Trace* const part = store_->Find(capture_.from(), capture_.steps());
+  if (part == nullptr || !part->ends_at_cut.load(std::memory_order_relaxed)) {
+    return false;
+  }
+  FinishCapture();
+  loops_->rest_from = counters_.ops_seen.value();
+  at_boundary_ = true;
+  return true;
+}
+
+// A part has ended before this op: if the next one is not hot yet, it is
+// recorded.
+void RecordingPolicy::MaybeStartRest(const CallFrame& frame) {
+  if (capture_.active() || scheduled_.period != 0 ||
+      !captures_.IsOver(detector_.position())) {
+    return;
+  }
+  TraceNode* const top = store_->top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* trace = n->owner.load(std::memory_order_acquire);
+    if (n->step.op == frame.entry.id && n->step.context == context_ &&
+        trace != nullptr && trace->hot.load(std::memory_order_relaxed)) {
+      return;
+    }
+  }
+  if (!MayRecord(&counters_, frame.entry.id, frame.entry.id)) return;
+  BeginRun();
+  detector_.Break();
+  StartCapture(top, 0, /*boundary=*/false);
+}
+
+}  // namespace tjit::runtime

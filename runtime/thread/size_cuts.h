@@ -1,0 +1,41 @@
+// Records a sequence as parts where its sizes vary on their own: see Note
+// [Sizes that vary on their own] in recorder/size_cuts.h.
+//
+// A recording that begins as the sequence does ends where the first part ends,
+// as that is a known trace in other sizes. Behind it, and behind a run that
+// ends there, comes the next part: known sizes of it are replayed, new ones
+// recorded as those of any trace (RecordMissedRoot()), and where it is not hot
+// yet it is recorded at once (MaybeStartRest()).
+//
+// Thread: any. Tested by: tests/runtime/thread/own_sizes_test.cpp
+#pragma once
+
+#include <cstdint>
+
+#include "recorder/trace.h"
+#include "support/counters.h"
+
+namespace tjit::runtime {
+
+class RegionVisits;
+class ThreadRegistry;
+
+// One more path of `trace` was recorded, in other sizes. True if it is cut now.
+bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
+                ThreadRegistry* registry, Counters* counters);
+
+// The sizes of the call that came are others than those of the path behind
+// `node`. True if a trace ends at `node` now: there are cuts, so the program is
+// one whose sizes vary on their own. `visits`: may be null.
+bool CutAt(TraceNode* node, TraceStore* store, const RegionVisits* visits,
+           Counters* counters);
+
+// True if a run that was replayed up to `at` ends there, though it goes on with
+// `next` as a trace does that was cut: what comes is a sequence of its own.
+inline bool EndsAtCut(const TraceNode& at, const TraceNode& next) {
+  if (next.hot.load(std::memory_order_relaxed)) return false;
+  const Trace* const ends = at.ends.load(std::memory_order_acquire);
+  return ends != nullptr && ends->ends_at_cut.load(std::memory_order_relaxed);
+}
+
+}  // namespace tjit::runtime

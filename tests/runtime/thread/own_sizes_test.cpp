@@ -1,0 +1,118 @@
+// Sequences in which several sizes vary on their own: experts that get as many
+// tokens each as a router says. No path comes again, but each part has few
+// sizes, which do. See Note [Sizes that vary on their own] in
+// recorder/size_cuts.h.
+#include <gtest/gtest.h>
+#include <tjit/tjit.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "tests/runtime/tier2/tier2_testing.h"
+
+namespace tjit {
+namespace {
+
+constexpr int kExperts = 5, kSizes = 12, kSteps = 900, kLearnt = 600;
+constexpr int kOpsOfExpert = 12, kOpsOfUpdate = 24;
+constexpr double kOpsOfStep = kExperts * kOpsOfExpert + kOpsOfUpdate;
+
+// kOpsOfExpert ops over x: f32 [N, 8].
+at::Tensor Expert(const at::Tensor& x, const at::Tensor& w) {
+  at::Tensor y = x;
+  for (int i = 0; i < 3; ++i) y = (torch::mm(y, w).tanh() + x) * 0.5;
+  return y;
+}
+
+// Steps of which `ends` says whether they end at mark_step(). Each expert gets
+// one of kSizes sizes, drawn anew, or all get the same one.
+std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
+  const at::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  const at::Tensor tokens = torch::rand({64, 8}), w = torch::rand({8, 8}) / 8;
+  at::Tensor state = torch::zeros({8, 8});
+  std::mt19937_64 rng(1);
+  std::vector<at::Tensor> results;
+  for (int step = 0; step < kSteps; ++step) {
+    if (step == kLearnt) *learnt = stats();
+    const auto draw = [&] {
+      return 20 + static_cast<std::int64_t>(rng() % kSizes);
+    };
+    const std::int64_t first = draw();
+    std::vector<at::Tensor> made;
+    for (int e = 0; e < kExperts; ++e) {
+      const std::int64_t size = e == 0 || is_one_size ? first : draw();
+      made.push_back(Expert(tokens.narrow(0, 0, size), w));
+    }
+    for (int i = 0; i < kOpsOfUpdate / 4; ++i) {
+      state = (state.mul(0.5).add(w).sin() - w);
+    }
+    results.push_back(made[static_cast<std::size_t>(step % kExperts)]);
+    results.push_back(state);
+    if (marks) mark_step();
+  }
+  return results;
+}
+
+struct Outcome {
+  Stats did;                  // behind kLearnt steps
+  std::int64_t recorded = 0;  // steps, by then
+  std::int64_t traces = 0;
+};
+
+Outcome RunBoth(bool marks, bool is_one_size) {
+  Outcome outcome;
+  Stats learnt;
+  disable();
+  const std::vector<at::Tensor> eager = Route(marks, is_one_size, &learnt);
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  options.backend = Backend::kReplay;
+  options.cache_dir = "off";
+  EXPECT_TRUE(enable(options));
+  const std::vector<at::Tensor> ours = Route(marks, is_one_size, &learnt);
+  sync();
+  outcome.did = stats() - learnt;
+  outcome.recorded = stats().trace_steps;
+  outcome.traces = stats().traces;
+  disable();
+  clear();
+  EXPECT_EQ(eager.size(), ours.size());
+  for (std::size_t i = 0; i < eager.size(); ++i) {
+    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "result " << i;
+  }
+  return outcome;
+}
+
+class OwnSizes : public ::testing::TestWithParam<bool> {};
+
+TEST_P(OwnSizes, AreReplayedInParts) {
+  const Outcome outcome = RunBoth(GetParam(), /*is_one_size=*/false);
+  const auto ops = static_cast<double>(outcome.did.ops_seen);
+  EXPECT_EQ(ops, (kSteps - kLearnt) * kOpsOfStep);
+  EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
+      << outcome.did.to_json();
+  // A path for each size of an expert, not for each of 12^5 ways to combine
+  // them, and what was recorded until that was clear.
+  EXPECT_LE(outcome.recorded, 60 * kOpsOfStep);
+}
+
+// Without marks a period may lie across two steps, and has two sizes then.
+TEST_P(OwnSizes, ThatAreOneAreReplayed) {
+  const Outcome outcome = RunBoth(GetParam(), /*is_one_size=*/true);
+  const auto ops = static_cast<double>(outcome.did.ops_seen);
+  EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
+      << outcome.did.to_json();
+  EXPECT_LE(outcome.recorded, 2 * kSizes * kOpsOfStep);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ends, OwnSizes, ::testing::Bool(),
+                         [](const auto& ends) {
+                           return ends.param ? "Marked" : "Unmarked";
+                         });
+
+}  // namespace
+}  // namespace tjit
