@@ -244,6 +244,7 @@ struct CompositeName {
 };
 
 constexpr CompositeName kComposites[] = {
+    {"aten::_pad_packed_sequence", "", Composite::kIndices},
     {"aten::choose_qparams_optimized", "", Composite::kAll},
     {"aten::ctc_loss", "Tensor", Composite::kLengths},
     {"aten::fbgemm_linear_quantize_weight", "", Composite::kAll},

@@ -38,7 +38,6 @@ const char* const kCompositesWithBytes[][2] = {
     {"aten::convolution_backward", ""},
     {"aten::repeat", ""},
     {"aten::_pack_padded_sequence", ""},
-    {"aten::_pad_packed_sequence", ""},
     {"aten::_grid_sampler_2d_cpu_fallback", ""},
     {"aten::_lazy_clone", ""},
 };

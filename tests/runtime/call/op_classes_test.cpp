@@ -88,7 +88,7 @@ TEST(OpClassesTest, ReadersOfValues) {
   EXPECT_EQ(Traits("aten::masked_select").op_class, OpClass::kSync);
   EXPECT_EQ(Traits("aten::_unique2").op_class, OpClass::kSync);
   EXPECT_EQ(Traits("aten::_assert_async", "msg").op_class, OpClass::kSync);
-  EXPECT_EQ(Traits("aten::_pad_packed_sequence").op_class, OpClass::kSync);
+  EXPECT_EQ(Traits("aten::_pack_padded_sequence").op_class, OpClass::kSync);
 }
 
 TEST(OpClassesTest, RandomOpsByTag) {

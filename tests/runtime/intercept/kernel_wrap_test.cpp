@@ -4,14 +4,38 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <vector>
 
 namespace tjit::runtime {
 namespace {
 
+// Ops of aten with a kernel at the CPU key whose derivative is that of the ops
+// that they are made of.
+std::vector<std::string> DerivedWithKernel() {
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  std::vector<std::string> names;
+  for (const c10::OperatorName& name :
+       dispatcher.getRegistrationsForDispatchKey(c10::DispatchKey::CPU)) {
+    const auto op = dispatcher.findOp(name);
+    if (op && name.getNamespace() == "aten" &&
+        op->hasKernelForDispatchKey(
+            c10::DispatchKey::CompositeImplicitAutograd)) {
+      names.push_back(c10::toString(name));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 class KernelWrap : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { WrapKernels(); }
+  static void SetUpTestSuite() {
+    derived_before_ = DerivedWithKernel();
+    WrapKernels();
+  }
+  static inline std::vector<std::string> derived_before_;
 };
 
 TEST_F(KernelWrap, EveryListedOpGetsItsTypedWrapper) {
@@ -41,6 +65,12 @@ TEST_F(KernelWrap, OthersAreBoxedAndViewsAreLeftAlone) {
   EXPECT_FALSE(boxed->typed);
   EXPECT_EQ(FindEntry("aten::view"), nullptr);
   EXPECT_EQ(FindEntry("aten::as_strided"), nullptr);
+}
+
+// What is made of differentiable ops has no derivative of its own: with a kernel
+// of ours at the CPU key it would have none at all.
+TEST_F(KernelWrap, CompositesOfDifferentiableOpsGetNoKernel) {
+  EXPECT_EQ(DerivedWithKernel(), derived_before_);
 }
 
 TEST_F(KernelWrap, ArgumentKindsFollowTheSchema) {
