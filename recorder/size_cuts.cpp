@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/numeric/int128.h"
 #include "support/policy.h"
 
 namespace tjit {
@@ -25,11 +26,26 @@ bool IsLinearIn(const Sizes& x, const Sizes& y) {
       x.begin(), x.end(), [&](std::int64_t size) { return size != x[0]; });
   const auto i = static_cast<std::size_t>(other - x.begin());
   for (std::size_t p = 0; p < x.size(); ++p) {
-    if ((y[i] - y[0]) * (x[p] - x[0]) != (y[p] - y[0]) * (x[i] - x[0])) {
+    if (absl::int128(y[i] - y[0]) * (x[p] - x[0]) !=
+        absl::int128(y[p] - y[0]) * (x[i] - x[0])) {
       return false;
     }
   }
   return true;
+}
+
+// True if `y` is (x + c) / k without its remainder: of windows, strides, and
+// lengths that are padded.
+bool IsPartOf(const Sizes& x, const Sizes& y) {
+  for (const std::int64_t k : {2, 3, 4, 5, 6, 7, 8, 16, 32}) {
+    std::int64_t least = INT64_MAX, most = INT64_MIN;
+    for (std::size_t p = 0; p < x.size(); ++p) {
+      least = std::min(least, k * y[p] - x[p]);
+      most = std::max(most, k * y[p] - x[p]);
+    }
+    if (most - least < k) return true;
+  }
+  return false;
 }
 
 // True if `z` is x + y, or a multiple of x * y.
@@ -37,7 +53,8 @@ bool IsMadeOf(const Sizes& x, const Sizes& y, const Sizes& z) {
   bool is_sum = true, is_product = true;
   for (std::size_t p = 0; p < x.size(); ++p) {
     is_sum &= z[p] == x[p] + y[p];
-    is_product &= z[p] * x[0] * y[0] == z[0] * x[p] * y[p];
+    is_product &=
+        absl::int128(z[p]) * x[0] * y[0] == absl::int128(z[0]) * x[p] * y[p];
   }
   return is_sum || is_product;
 }
@@ -61,7 +78,9 @@ class NumberFinder {
 
   Numbers FindNew(const Sizes& sizes) {
     for (std::size_t i = 0; i < own_.size(); ++i) {
-      if (IsLinearIn(own_[i], sizes)) return Numbers{1} << i;
+      if (IsLinearIn(own_[i], sizes) || IsPartOf(own_[i], sizes)) {
+        return Numbers{1} << i;
+      }
     }
     for (std::size_t i = 0; i < own_.size(); ++i) {
       for (std::size_t j = i; j < own_.size(); ++j) {
@@ -144,7 +163,8 @@ std::vector<std::size_t> CutsBySizes(
       is_cut = length >=
                (part == 0 ? policy::kShortestReturn : policy::kShortestRegion);
     }
-    if (is_cut) {
+    // A step that runs at the call says too little to begin a sequence.
+    if (is_cut && paths[0][i]->step.kind == StepKind::kDeferred) {
       cuts.push_back(i);
       begin = i;
       part = 0;
@@ -159,24 +179,37 @@ std::vector<std::size_t> CutsBySizes(
 
 std::vector<NewStep> PartOf(const std::vector<const TraceNode*>& path,
                             std::size_t begin, std::size_t end) {
-  std::vector<SlotRecord> all;
-  for (std::size_t i = 0; i < end; ++i) {
-    all.insert(all.end(), path[i]->new_slots.begin(), path[i]->new_slots.end());
-  }
+  const auto record_of = [&](std::int32_t slot) {
+    const auto s = static_cast<std::uint32_t>(slot);
+    const auto node =
+        std::upper_bound(path.begin(), path.end(), s,
+                         [](std::uint32_t wanted, const TraceNode* n) {
+                           return wanted < n->slot_end();
+                         });
+    return (*node)->new_slots[s - (*node)->slot_begin];
+  };
   absl::flat_hash_map<std::int32_t, std::int32_t> numbers;  // old -> new
+  // By old number of the first place of a storage: the new one of the first
+  // that the part uses.
+  absl::flat_hash_map<std::int32_t, std::int32_t> places;
   std::vector<NewStep> steps;
   for (std::size_t i = begin; i < end; ++i) {
     NewStep& step = steps.emplace_back();
     step.step = CopyOf(path[i]->step);
     step.payload = path[i]->payload;
-    bool has_place = false;
     const auto renumber = [&](std::int32_t* slot, bool is_born) {
       if (*slot == kNoSlot) return;
       const auto next = static_cast<std::int32_t>(numbers.size());
       const auto [at, is_new] = numbers.emplace(*slot, next);
       if (is_new) {
-        SlotRecord record = all[static_cast<std::size_t>(*slot)];
-        has_place |= record.is_place();
+        SlotRecord record = record_of(*slot);
+        const std::int32_t first = record.is_place() ? record.place_of : *slot;
+        if (record.is_place()) {
+          const auto whole = numbers.find(first);
+          places.emplace(first, whole == numbers.end() ? next : whole->second);
+        }
+        const auto place = places.find(first);
+        record.place_of = place == places.end() ? -1 : place->second;
         record.born_step = is_born ? static_cast<std::int32_t>(i - begin) : -1;
         step.new_slots.push_back(record);
       }
@@ -186,7 +219,6 @@ std::vector<NewStep> PartOf(const std::vector<const TraceNode*>& path,
     for (ResultRecord& result : step.step.results) {
       renumber(&result.slot, result.kind == ResultRecord::Kind::kFresh);
     }
-    if (has_place) return {};
   }
   return steps;
 }

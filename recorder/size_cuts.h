@@ -16,9 +16,9 @@
 // sizes of its own.
 //
 // A number follows from others if it is the same, a linear function of one of
-// them, or a sum or product of two, in all paths: rows and their edges, tokens
-// and their bytes, a batch and what is joined to it. Chance may make that so,
-// and then there is one part less.
+// them, a part of one, or a sum or product of two, in all paths: rows and their
+// edges, an image and its windows, a batch and what is joined to it. Chance may
+// make that so, and then there is one part less.
 //
 // Thread: none of its own; plain data.
 // Tested by: tests/recorder/size_cuts_test.cpp,
@@ -39,7 +39,7 @@ std::vector<std::size_t> CutsBySizes(
     const std::vector<std::vector<const TraceNode*>>& paths);
 
 // Steps [begin, end) of a path as a sequence of their own: what was there
-// before is external. Empty if they use places of a storage (split_places.h).
+// before is external. Places of a storage (split_places.h) stay places.
 std::vector<NewStep> PartOf(const std::vector<const TraceNode*>& path,
                             std::size_t begin, std::size_t end);
 

@@ -78,6 +78,26 @@ std::vector<TraceNode*> PathTo(TraceNode* end) {
   return path;
 }
 
+TraceKey KeyOf(const std::vector<TraceNode*>& path,
+               const std::vector<NewStep>& steps) {
+  std::vector<const StepRecord*> records;
+  records.reserve(path.size() + steps.size());
+  for (const TraceNode* n : path) records.push_back(&n->step);
+  for (const NewStep& s : steps) records.push_back(&s.step);
+  return MakeTraceKey(records);
+}
+
+Trace* FindIn(
+    const absl::flat_hash_map<std::uint64_t, std::vector<Trace*>>& by_hash,
+    const TraceKey& key) {
+  const auto same_hash = by_hash.find(key.hash);
+  if (same_hash == by_hash.end()) return nullptr;
+  for (Trace* trace : same_hash->second) {
+    if (trace->key == key) return trace;
+  }
+  return nullptr;
+}
+
 // Debug builds: a path that breaks a rule is a bug of whoever recorded it.
 [[maybe_unused]] bool IsSound(const std::vector<TraceNode*>& path) {
   const std::vector<std::string> violations =
@@ -284,12 +304,16 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   return trace;
 }
 
-void TraceStore::MarkCut(Trace* trace) {
+void TraceStore::MarkPart(Trace* trace, bool is_last) {
+  trace->is_part.store(true, std::memory_order_relaxed);
+  if (is_last) return;
   trace->ends_at_cut.store(true, std::memory_order_relaxed);
   std::uint64_t none = 0;
   cut_at_.compare_exchange_strong(none,
                                   clock_.load(std::memory_order_relaxed) + 1,
                                   std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
+  part_lengths_.insert(trace->length);
 }
 
 void TraceStore::AddEnd(Trace* trace, TraceNode* end) {
@@ -313,19 +337,17 @@ Trace* TraceStore::Find(TraceNode* from, const std::vector<NewStep>& steps) {
       traces_.begin(), traces_.end(), [&](const std::unique_ptr<Trace>& t) {
         return t->length == before + steps.size();
       });
-  if (!has_length) return nullptr;
-  std::vector<const StepRecord*> records;
-  if (from != top_) {
-    for (const TraceNode* n : PathTo(from)) records.push_back(&n->step);
-  }
-  for (const NewStep& s : steps) records.push_back(&s.step);
-  const TraceKey key = MakeTraceKey(records);
-  const auto it = by_hash_.find(key.hash);
-  if (it == by_hash_.end()) return nullptr;
-  for (Trace* t : it->second) {
-    if (t->key == key) return t;
-  }
-  return nullptr;
+  return has_length ? FindIn(by_hash_, KeyOf(PathTo(from), steps)) : nullptr;
+}
+
+Trace* TraceStore::FindPart(const std::vector<NewStep>& steps) {
+  if (cut_at_.load(std::memory_order_relaxed) == 0) return nullptr;
+  const MutexLock lock(mutex_);
+  if (!part_lengths_.contains(steps.size())) return nullptr;
+  Trace* const trace = FindIn(by_hash_, KeyOf({}, steps));
+  return trace != nullptr && trace->ends_at_cut.load(std::memory_order_relaxed)
+             ? trace
+             : nullptr;
 }
 
 bool TraceStore::CountSighting(Trace* trace, std::int64_t threshold) {
@@ -438,13 +460,14 @@ std::vector<const TraceNode*> TraceStore::PathOf(const Trace* trace) const {
 }
 
 std::vector<std::vector<const TraceNode*>> TraceStore::PathsOf(
-    const Trace* trace) const {
+    const Trace* trace, std::size_t most) const {
   const MutexLock lock(mutex_);
   std::vector<std::vector<const TraceNode*>> paths;
   const auto ends = ends_.find(trace);
   if (ends == ends_.end()) return paths;
-  for (TraceNode* end : ends->second) {
-    const std::vector<TraceNode*> path = PathTo(end);
+  const std::size_t count = ends->second.size();
+  for (std::size_t i = count - std::min(count, most); i < count; ++i) {
+    const std::vector<TraceNode*> path = PathTo(ends->second[i]);
     paths.emplace_back(path.begin(), path.end());
   }
   return paths;

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "recorder/op_record.h"
 #include "recorder/trace_key.h"
 #include "recorder/trace_node.h"
@@ -76,11 +77,12 @@ class TraceStore {
                 bool starts_at_boundary, BailReason* why,
                 bool* is_new = nullptr, TraceNode** end = nullptr);
 
-  // Note [Sizes that vary on their own] in size_cuts.h: `trace` ends where
-  // another part begins.
-  void MarkCut(Trace* trace);
-  // True if some trace does.
-  bool has_cuts() const { return cut_at_.load(std::memory_order_relaxed) != 0; }
+  // Note [Sizes that vary on their own] in size_cuts.h: `trace` is a part, and
+  // another one comes behind it but if it is the last.
+  void MarkPart(Trace* trace, bool is_last);
+
+  // The part that these steps are, from top() on, if another one comes behind.
+  Trace* FindPart(const std::vector<NewStep>& steps);
 
   // The trace that the path from..., steps... would end, if there is one.
   Trace* Find(TraceNode* from, const std::vector<NewStep>& steps);
@@ -99,6 +101,8 @@ class TraceStore {
   // came first stays. See Note [Eviction].
   // `had_no_room`: a path did not fit.
   bool WantsEviction(bool had_no_room) const;
+  // True if there is much that was recorded whole before a trace was cut.
+  bool HasLeftovers() const;
   // A store with the paths that were used most, lately more than long ago, up
   // to half the limits; the same ids. Other threads may go on with this one,
   // which takes nothing new from then on (limits of 0). Null if `stop` was set.
@@ -129,8 +133,9 @@ class TraceStore {
   std::vector<const Trace*> traces() const;
   // The path of one end node of `trace` (the first one recorded).
   std::vector<const TraceNode*> PathOf(const Trace* trace) const;
-  // All of them, in the order in which they were recorded.
-  std::vector<std::vector<const TraceNode*>> PathsOf(const Trace* trace) const;
+  // All of them, in the order in which they were recorded, or the last `most`.
+  std::vector<std::vector<const TraceNode*>> PathsOf(
+      const Trace* trace, std::size_t most = SIZE_MAX) const;
 
  private:
   struct Chosen;
@@ -153,8 +158,6 @@ class TraceStore {
   // Of an end of `trace` that is published.
   void AddEnd(Trace* trace, TraceNode* end)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // True if there is much that was recorded whole before a trace was cut.
-  bool HasLeftovers() const;
   Chosen ChooseMostUsed(const std::vector<const TraceNode*>& all) const;
   std::vector<std::pair<Trace*, const TraceNode*>> CopyTraces(
       const TraceStore& from, const Chosen& chosen)
@@ -171,6 +174,8 @@ class TraceStore {
   std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
   std::atomic<std::uint32_t> node_count_{0};
   std::atomic<std::uint64_t> bytes_{0};
+  // Lengths of parts that another one comes behind.
+  absl::flat_hash_set<std::size_t> part_lengths_ ABSL_GUARDED_BY(mutex_);
   // Set by any thread at the first cut: clock_ then, and one.
   std::atomic<std::uint64_t> cut_at_{0};
   bool is_trimmed_ = false;  // a copy without leftovers

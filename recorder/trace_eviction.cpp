@@ -42,6 +42,7 @@ bool IsLeftover(const Trace& trace) {
 struct TraceStore::Chosen {
   std::vector<const TraceNode*> nodes;  // by id
   absl::flat_hash_set<const TraceNode*> all;
+  bool has_no_leftovers = false;
 };
 
 void Trace::CopyCounts(const Trace& other) {
@@ -53,6 +54,8 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.known, &known);
   Copy(other.has_code, &has_code);
   Copy(other.is_cut, &is_cut);
+  Copy(other.is_part, &is_part);
+  Copy(other.ends_at_cut, &ends_at_cut);
   Copy(other.entries, &entries);
   Copy(other.completions, &completions);
   Copy(other.exits, &exits);
@@ -150,6 +153,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
   const StoreLimits most = limits();
   const bool trims = HasLeftovers();
   Chosen chosen;
+  chosen.has_no_leftovers = trims || is_trimmed_;
   std::uint64_t bytes = 0;
   std::vector<const TraceNode*> path;
   for (const Candidate& candidate : candidates) {
@@ -164,8 +168,9 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
       path.push_back(n);
       path_bytes += BytesOf(n->step, n->new_slots);
     }
-    // The first one may take more than half.
-    const unsigned part = chosen.nodes.empty() ? 1 : 2;
+    // The first one may take more than half. Where only leftovers go, all
+    // others stay.
+    const unsigned part = chosen.nodes.empty() || trims ? 1 : 2;
     if (chosen.nodes.size() + path.size() > most.nodes / part ||
         bytes + path_bytes > most.bytes / part) {
       continue;
@@ -214,7 +219,8 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
   }
   if (!LockUnless(stop, &lock)) return nullptr;
   auto ends = made->CopyTraces(*this, chosen);
-  made->is_trimmed_ = is_trimmed_ || HasLeftovers();
+  made->is_trimmed_ = chosen.has_no_leftovers;
+  Copy(cut_at_, &made->cut_at_);
   // A trace that came now would be lost, and its number be given twice.
   SetLimits({.nodes = 0, .bytes = 0});
   lock.unlock();
@@ -259,7 +265,9 @@ Trace* TraceStore::CopyTrace(const Trace& trace) {
   made->length = trace.length;
   made->starts_at_boundary = trace.starts_at_boundary;
   made->CopyCounts(trace);
-  if (trace.ends_at_cut.load(std::memory_order_relaxed)) MarkCut(made);
+  if (trace.ends_at_cut.load(std::memory_order_relaxed)) {
+    part_lengths_.insert(trace.length);
+  }
   by_hash_[made->key.hash].push_back(made);
   return made;
 }

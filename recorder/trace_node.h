@@ -52,10 +52,10 @@ struct Trace {
   // Code of one of its segments was measured last, and paid. Written by any
   // thread at the end of a trial of code; the last one holds.
   std::atomic<bool> has_code{false};
-  // Note [Sizes that vary on their own] in size_cuts.h: what it was a part of
-  // is recorded as parts, or what comes behind it is another part. Set by any
+  // Note [Sizes that vary on their own] in size_cuts.h: it is recorded as parts
+  // from now on; it is such a part; another part comes behind it. Set by any
   // thread that cuts a trace.
-  std::atomic<bool> is_cut{false}, ends_at_cut{false};
+  std::atomic<bool> is_cut{false}, is_part{false}, ends_at_cut{false};
   // Added to by any thread that begins a run of it.
   std::atomic<std::int64_t> entries{0};
   // Added to by any thread at the end of a complete run.

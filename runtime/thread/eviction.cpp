@@ -153,6 +153,7 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   absl::Cleanup go_on = [store, limits = store->limits()] {
     if (store->limits().nodes == 0) store->SetLimits(limits);
   };
+  const bool trims = store->HasLeftovers();
   std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
   if (copy == nullptr) return false;
   std::shared_ptr<TraceStore> old;  // goes without the mutex
@@ -184,9 +185,12 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     tier2_->ForgetKernels();
   }
   PrintCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
-                            " recorded ops that were run least, as "
-                            "TJIT_MAX_TRACE_STEPS, TJIT_MAX_TRACE_MB or "
-                            "TJIT_MAX_MEMORY_MB is near"));
+                            trims
+                                ? " recorded ops of sequences that are "
+                                  "recorded in parts since"
+                                : " recorded ops that were run least, as "
+                                  "TJIT_MAX_TRACE_STEPS, TJIT_MAX_TRACE_MB or "
+                                  "TJIT_MAX_MEMORY_MB is near"));
   return true;
 }
 

@@ -85,6 +85,12 @@ struct LoopState {
   // Ops that had been called when a part of a cut trace ended: the next part
   // begins with the last of them.
   std::int64_t rest_from = -1;
+  bool is_rest = false;    // the open capture began there
+  bool has_parts = false;  // some part has ended on this thread
+  // By its first op: recordings of what came behind parts since one of them was
+  // of a known trace.
+  absl::flat_hash_map<OpId, std::uint32_t> rests;
+  std::int64_t part_paths = 0;  // that were recorded
   // By id of the trace, once it is not worth more paths: runs that other sizes
   // ended.
   absl::flat_hash_map<std::uint32_t, std::uint32_t> sizes_in_vain;
@@ -128,11 +134,15 @@ struct LoopState {
     new_traces /= 2;
     runs /= 2;
   }
-  // A capture has ended when so many ops had been called.
-  void RecordCaptureEnd(bool is_new_path, bool is_new_trace,
-                        std::int64_t seen) {
+  // A capture of `trace` has ended when so many ops had been called.
+  void RecordCaptureEnd(const Trace& trace, OpId first_op, bool is_new_path,
+                        bool is_new_trace, std::int64_t seen) {
     if (is_new_path) ++paths;
-    if (is_new_trace) found_at = seen;
+    if (is_rest && !is_new_trace) rests.erase(first_op);
+    const bool is_part = is_new_path &&
+                         trace.is_part.load(std::memory_order_relaxed) &&
+                         ++part_paths <= policy::kFreePartPaths;
+    if (is_new_trace || is_part) found_at = seen;
   }
   bool IsWorthMoreTraces() const {
     return new_traces < policy::kTriedTraces ||

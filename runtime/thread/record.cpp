@@ -94,7 +94,7 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
                                bool boundary, std::size_t open_limit) {
   open_limit_ = open_limit;
   loops_->to_branch_point = false;
-  loops_->to_edge = false;
+  loops_->to_edge = loops_->is_rest = false;
   loops_->profile = nullptr;
   capture_.Start(from, length, boundary, &run_);
 }
@@ -252,8 +252,7 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   if (new_trace && !is_body) loops_->CountTrace();
-  loops_->RecordCaptureEnd(is_new, new_trace || (is_new && store.has_cuts()),
-                           seen);
+  loops_->RecordCaptureEnd(*trace, first_op, is_new, new_trace, seen);
   if (is_body) {
     visits->RecordBody(new_trace, seen, recorded);
   } else if (!new_trace || loops_->IsWorthMoreTraces()) {
@@ -324,7 +323,32 @@ void RecordingPolicy::DropCapture() {
   StopCapture();
 }
 
+namespace {
+
+// How much of the sizes of a call is that of a step: dims, and one for each
+// tensor of its kind. A weight is the same in all sizes of a batch.
+std::size_t SizesAlike(const CallFrame& frame, const StepRecord& step) {
+  if (frame.tensors.size() != step.args.size()) return 0;
+  std::size_t alike = 0;
+  for (std::uint32_t i = 0; i < frame.tensors.size(); ++i) {
+    const c10::TensorImpl* const impl = frame.tensors[i].impl;
+    const TensorGeometry& g = step.args[i].geometry;
+    if (impl == nullptr || step.args[i].slot == kNoSlot || !IsPlain(impl) ||
+        impl->dim() != g.ndim) {
+      continue;
+    }
+    ++alike;
+    for (int d = 0; d < g.ndim; ++d) {
+      if (impl->sizes()[static_cast<std::size_t>(d)] == g.sizes[d]) ++alike;
+    }
+  }
+  return alike;
+}
+
+}  // namespace
+
 // A hot trace may begin with this op, in other sizes: these are recorded once.
+// Of several traces those say whether that pays whose sizes are most alike.
 // Elsewhere than at a boundary or after a run it is only an op like that.
 void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (!at_boundary_ || scheduled_.period != 0) return;
@@ -342,12 +366,20 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
   bool is_worth_it = stays;
+  std::size_t most_alike = 0;
   TraceNode* top = store_->top();
   for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
        n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
     const Trace* trace = n->owner.load(std::memory_order_acquire);
     if (n->step.op == frame.entry.id && trace != nullptr &&
         trace->hot.load(std::memory_order_relaxed)) {
+      const std::size_t alike = SizesAlike(frame, n->step);
+      if (alike < most_alike) continue;
+      if (std::exchange(most_alike, alike) < alike) {
+        missed = 0;
+        missed_at_boundary = false;
+        is_worth_it = stays;
+      }
       missed = std::max(missed, trace->length);
       missed_at_boundary |= trace->starts_at_boundary;
       is_worth_it |= LoopState::IsWorthIt(*trace) ||

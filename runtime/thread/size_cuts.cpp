@@ -1,6 +1,7 @@
 #include "runtime/thread/size_cuts.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 #include <vector>
 
@@ -21,14 +22,13 @@ namespace tjit::runtime {
 namespace {
 
 // Null: the store is full.
-Trace* AddPart(TraceStore* store, std::vector<NewStep> steps, bool at_boundary,
-               ThreadRegistry* registry, Counters* counters) {
+Trace* AddPart(TraceStore* store, TraceNode* from, std::vector<NewStep> steps,
+               bool at_boundary, ThreadRegistry* registry, Counters* counters) {
   const OpId first_op = steps.front().step.op;
   BailReason why = BailReason::kCount;
-  Trace* const part =
-      store->Insert(store->top(), std::move(steps), at_boundary, &why);
+  Trace* const part = store->Insert(from, std::move(steps), at_boundary, &why);
   if (part == nullptr) return nullptr;
-  registry->RecordRootOp(first_op);
+  if (from == store->top()) registry->RecordRootOp(first_op);
   if (part->sightings.load(std::memory_order_relaxed) == 0) {
     LogFound(part);
     counters->traces.Add();
@@ -47,9 +47,9 @@ std::vector<std::vector<const TraceNode*>> PathsToCompare(
       trace.is_cut.load(std::memory_order_relaxed)) {
     return {};
   }
-  std::vector<std::vector<const TraceNode*>> paths = store.PathsOf(&trace);
-  if (paths.size() < policy::kCutPaths) return {};  // some were forgotten
-  paths.erase(paths.begin(), paths.end() - policy::kCutPaths);
+  std::vector<std::vector<const TraceNode*>> paths =
+      store.PathsOf(&trace, policy::kCutPaths);
+  if (paths.size() < policy::kCutPaths) paths.clear();  // some were forgotten
   return paths;
 }
 
@@ -64,63 +64,67 @@ bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
   if (cuts.empty()) return false;
   cuts.insert(cuts.begin(), 0);
   cuts.push_back(paths[0].size());
-  trace->is_cut.store(true, std::memory_order_relaxed);
-  // Each part has come whenever the whole has.
-  const std::int64_t sightings = std::max<std::int64_t>(
-      1, trace->sightings.load(std::memory_order_relaxed) / policy::kCutPaths);
+  // Each part has come whenever the whole has. More are not needed to be hot.
+  const std::int64_t sightings =
+      std::clamp<std::int64_t>(trace->sightings.load(std::memory_order_relaxed),
+                               policy::kCutPaths, threshold) /
+      policy::kCutPaths;
   for (const std::vector<const TraceNode*>& path : paths) {
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       std::vector<NewStep> steps = PartOf(path, cuts[i], cuts[i + 1]);
-      if (steps.empty()) continue;
       Trace* const part =
-          AddPart(store, std::move(steps), i == 0 && trace->starts_at_boundary,
-                  registry, counters);
-      if (part == nullptr) return true;
-      if (i + 2 < cuts.size()) store->MarkCut(part);
+          AddPart(store, store->top(), std::move(steps),
+                  i == 0 && trace->starts_at_boundary, registry, counters);
+      if (part == nullptr) return false;
+      store->MarkPart(part, /*is_last=*/i + 2 == cuts.size());
       CountSightings(store, part, static_cast<std::size_t>(sightings),
                      threshold);
     }
   }
+  trace->is_cut.store(true, std::memory_order_relaxed);
   if (LogsTo(LogChannel::kDetect)) PrintCut(*trace, cuts.size() - 1);
   return true;
 }
 
-bool CutAt(TraceNode* node, TraceStore* store, const RegionVisits* visits,
-           Counters* counters) {
+bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
+           ThreadRegistry* registry, Counters* counters) {
   const Trace* const trace = node->owner.load(std::memory_order_acquire);
-  if (!store->has_cuts() || trace == nullptr ||
-      node->depth + 1 < policy::kWorthPreparing || IsExact(visits) ||
+  if (!loops.has_parts || trace == nullptr ||
+      node->depth + 1 < policy::kWorthPreparing ||
+      (trace->hot.load(std::memory_order_relaxed) &&
+       !trace->is_part.load(std::memory_order_relaxed) &&
+       trace->IsWorthMorePaths()) ||
       !MayRecord(counters, node->step.op, node->id)) {
     return false;
   }
   std::vector<NewStep> last;
   last.push_back({CopyOf(node->step), node->new_slots, node->payload});
-  BailReason why = BailReason::kCount;
-  Trace* const part = store->Insert(node->parent, std::move(last),
-                                    trace->starts_at_boundary, &why);
+  Trace* const part = AddPart(store, node->parent, std::move(last),
+                              trace->starts_at_boundary, registry, counters);
   if (part == nullptr) return false;
-  store->MarkCut(part);
+  store->MarkPart(part, /*is_last=*/false);
   return true;
 }
 
 // True if the recording has ended, as what it has recorded is a part of a trace
 // that was cut.
 bool RecordingPolicy::EndAtKnownCut() {
-  if (!store_->has_cuts() || capture_.from() != store_->top()) return false;
-  const Trace* const part = store_->Find(capture_.from(), capture_.steps());
-  if (part == nullptr || !part->ends_at_cut.load(std::memory_order_relaxed)) {
+  if (capture_.from() != store_->top() ||
+      store_->FindPart(capture_.steps()) == nullptr) {
     return false;
   }
   FinishCapture();
   loops_->rest_from = counters_.ops_seen.value();
+  loops_->has_parts = true;
   at_boundary_ = true;
   return true;
 }
 
 // A part has ended before this op: if the next one is not hot yet, it is
-// recorded.
+// recorded. Where it was another one each time, that is tried ever more rarely.
+// In a named region what is left of the body is recorded as a whole.
 void RecordingPolicy::MaybeStartRest(const CallFrame& frame) {
-  if (capture_.active() || scheduled_.period != 0 ||
+  if (capture_.active() || scheduled_.period != 0 || loops_->body_from >= 0 ||
       !captures_.IsOver(detector_.position())) {
     return;
   }
@@ -133,10 +137,15 @@ void RecordingPolicy::MaybeStartRest(const CallFrame& frame) {
       return;
     }
   }
-  if (!MayRecord(&counters_, frame.entry.id, frame.entry.id)) return;
+  const std::uint32_t tried = ++loops_->rests[frame.entry.id];
+  if ((tried > policy::kTriedRests && !std::has_single_bit(tried)) ||
+      !MayRecord(&counters_, frame.entry.id, frame.entry.id)) {
+    return;
+  }
   BeginRun();
   detector_.Break();
   StartCapture(top, 0, /*boundary=*/false);
+  loops_->is_rest = true;
 }
 
 }  // namespace tjit::runtime

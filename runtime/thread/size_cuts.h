@@ -17,18 +17,18 @@
 
 namespace tjit::runtime {
 
-class RegionVisits;
 class ThreadRegistry;
+struct LoopState;
 
 // One more path of `trace` was recorded, in other sizes. True if it is cut now.
 bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
                 ThreadRegistry* registry, Counters* counters);
 
 // The sizes of the call that came are others than those of the path behind
-// `node`. True if a trace ends at `node` now: there are cuts, so the program is
-// one whose sizes vary on their own. `visits`: may be null.
-bool CutAt(TraceNode* node, TraceStore* store, const RegionVisits* visits,
-           Counters* counters);
+// `node`. True if a trace ends at `node` from now on: the thread runs sequences
+// in parts, and this one has no other sizes that came back.
+bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
+           ThreadRegistry* registry, Counters* counters);
 
 // True if a run that was replayed up to `at` ends there, though it goes on with
 // `next` as a trace does that was cut: what comes is a sequence of its own.

@@ -407,6 +407,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   if (reason == FlushReason::kSegmentEnd &&
       trace->ends_at_cut.load(std::memory_order_relaxed)) {
     loops_->rest_from = counters_.ops_seen.value();
+    loops_->has_parts = true;
   }
   // The op that came is counted already.
   loops_->BeginRest(counters_.ops_seen.value() -

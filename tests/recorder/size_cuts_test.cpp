@@ -89,6 +89,42 @@ TEST(SizeCutsTest, ASequenceOfOneNumberIsOnePart) {
   EXPECT_EQ(recorded.cuts(), Cuts{});
 }
 
+// Windows, strides and lengths that are padded.
+TEST(SizeCutsTest, PartsOfANumberFollow) {
+  const Recorded recorded([](PathBuilder* path, const Numbers& n) {
+    AddChain(path, n[0], 10);
+    AddChain(path, n[0] / 2, 10);
+    AddChain(path, (n[0] + 7) / 8, 10);
+    AddChain(path, (n[0] - 3) / 3 + 1, 10);
+    AddChain(path, n[1], 10);
+    AddChain(path, n[1] / 2, 10);
+  });
+  EXPECT_EQ(recorded.cuts(), Cuts{40});
+}
+
+// Products of three large sizes are more than 64 bits have.
+TEST(SizeCutsTest, LargeNumbersAreCompared) {
+  const Recorded recorded([](PathBuilder* path, const Numbers& n) {
+    const std::int64_t points = n[0] * 3'000'017, edges = n[1] * 2'999'999;
+    AddChain(path, points, 10);
+    AddChain(path, edges, 10);
+    AddChain(path, points + edges, 10);
+  });
+  EXPECT_EQ(recorded.cuts(), (Cuts{10, 20}));
+}
+
+TEST(SizeCutsTest, APartBeginsWithAStepThatIsDeferred) {
+  const Recorded recorded([](PathBuilder* path, const Numbers& n) {
+    AddChain(path, n[0], 10);
+    for (int i = 0; i < 20; ++i) {
+      path->Op("aten::rand", {}, F32({8}));
+      if (i < 2) path->last().kind = StepKind::kAtCall;
+    }
+    AddChain(path, n[1], 10);
+  });
+  EXPECT_EQ(recorded.cuts(), (Cuts{12, 30}));
+}
+
 TEST(SizeCutsTest, SumsAndProductsFollowFromTheirParts) {
   const Recorded recorded([](PathBuilder* path, const Numbers& n) {
     AddChain(path, n[0], 10);
@@ -155,14 +191,30 @@ TEST(SizeCutsTest, APartIsASequenceOfItsOwn) {
       "  %2 aten::mul.Tensor(s2 f32[35,8], s1 f32[8]) -> s3 f32[35,8]\n");
 }
 
-TEST(SizeCutsTest, PlacesOfAStorageAreLeftWhole) {
+TEST(SizeCutsTest, PlacesOfAStorageStayPlaces) {
+  // Slots 0 to 2 are rows of one storage, slot 3 is another one.
   const Recorded recorded([](PathBuilder* path, const Numbers& n) {
-    AddChain(path, n[0], 10);
-    path->steps().back().new_slots.back().place_of = 0;
-    AddChain(path, n[1], 10);
+    for (int row = 0; row < 4; ++row) {
+      const int x = path->External(F32({n[0], 8}));
+      path->Op("aten::sin", {x});
+      path->steps().back().new_slots.front().place_of = row < 3 ? 0 : -1;
+      path->Op("aten::cos", {x});
+    }
   });
-  EXPECT_TRUE(PartOf(recorded.paths()[0], 5, 10).empty());
-  EXPECT_EQ(PartOf(recorded.paths()[0], 10, 20).size(), 10u);
+  // Slots 0, 2, 4 are the rows: each sin makes a slot, too, and so does cos.
+  const auto places_of = [](const std::vector<NewStep>& part) {
+    std::vector<int> places;
+    for (const NewStep& step : part) {
+      for (const SlotRecord& slot : step.new_slots) {
+        places.push_back(slot.place_of);
+      }
+    }
+    return places;
+  };
+  EXPECT_EQ(places_of(PartOf(recorded.paths()[0], 0, 8)),
+            (std::vector<int>{0, -1, -1, 0, -1, -1, 0, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(places_of(PartOf(recorded.paths()[0], 3, 8)),
+            (std::vector<int>{0, -1, 0, -1, -1, -1, -1, -1}));
 }
 
 }  // namespace

@@ -67,8 +67,7 @@ TEST(LeftoversTest, GoSoonBehindTheFirstCut) {
   }
   whole.front()->ends.load()->is_cut = true;
   EXPECT_FALSE(store.WantsEviction(false));
-  store.MarkCut(part->ends.load());
-  EXPECT_TRUE(store.has_cuts());
+  store.MarkPart(part->ends.load(), /*is_last=*/false);
   EXPECT_FALSE(store.WantsEviction(false));
   Use(&store, hot, static_cast<int>(policy::kLeftoverSightings));
   ASSERT_TRUE(store.WantsEviction(false));
@@ -78,7 +77,11 @@ TEST(LeftoversTest, GoSoonBehindTheFirstCut) {
   EXPECT_NE(copy->NodeOf(hot->id), nullptr);
   ASSERT_NE(copy->NodeOf(part->id), nullptr);
   EXPECT_TRUE(copy->NodeOf(part->id)->ends.load()->ends_at_cut);
-  EXPECT_TRUE(copy->has_cuts());
+  std::vector<NewStep> again =
+      std::move(Chain({"aten::sin", "aten::cos"}, 9).steps());
+  EXPECT_NE(copy->FindPart(again), nullptr);
+  again.pop_back();
+  EXPECT_EQ(copy->FindPart(again), nullptr);
   EXPECT_FALSE(copy->WantsEviction(false));
 }
 

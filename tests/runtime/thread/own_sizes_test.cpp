@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kExperts = 5, kSizes = 12, kSteps = 900, kLearnt = 600;
 constexpr int kOpsOfExpert = 12, kOpsOfUpdate = 24;
-constexpr double kOpsOfStep = kExperts * kOpsOfExpert + kOpsOfUpdate;
+// The first expert has a second layer.
+constexpr double kOpsOfStep = (kExperts + 1) * kOpsOfExpert + 1 + kOpsOfUpdate;
 
 // kOpsOfExpert ops over x: f32 [N, 8].
 at::Tensor Expert(const at::Tensor& x, const at::Tensor& w) {
@@ -45,6 +46,7 @@ std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
     for (int e = 0; e < kExperts; ++e) {
       const std::int64_t size = e == 0 || is_one_size ? first : draw();
       made.push_back(Expert(tokens.narrow(0, 0, size), w));
+      if (e == 0) made[0] = Expert(made[0].abs(), w);
     }
     for (int i = 0; i < kOpsOfUpdate / 4; ++i) {
       state = (state.mul(0.5).add(w).sin() - w);
