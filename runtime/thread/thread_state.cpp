@@ -402,10 +402,11 @@ void TraceCursor::FinishRun(FlushReason reason) {
   loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
-  loops_->CountRun();
+  // The parts of a sequence are one run of it: the last one counts.
+  const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
+  if (!has_rest) loops_->CountRun();
   RecordRunEnd();
-  if (reason == FlushReason::kSegmentEnd &&
-      trace->ends_at_cut.load(std::memory_order_relaxed)) {
+  if (has_rest && reason == FlushReason::kSegmentEnd) {
     loops_->rest_from = counters_.ops_seen.value();
     loops_->has_parts = true;
   }
