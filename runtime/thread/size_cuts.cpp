@@ -65,10 +65,9 @@ bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
   cuts.insert(cuts.begin(), 0);
   cuts.push_back(paths[0].size());
   // Each part has come whenever the whole has. More are not needed to be hot.
+  const std::int64_t seen = trace->sightings.load(std::memory_order_relaxed);
   const std::int64_t sightings =
-      std::clamp<std::int64_t>(trace->sightings.load(std::memory_order_relaxed),
-                               policy::kCutPaths, threshold) /
-      policy::kCutPaths;
+      std::max<std::int64_t>(1, std::min(seen, threshold) / policy::kCutPaths);
   for (const std::vector<const TraceNode*>& path : paths) {
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       std::vector<NewStep> steps = PartOf(path, cuts[i], cuts[i + 1]);
