@@ -10,6 +10,7 @@
 //                                step 1 add_ args s2(written) s3
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -63,6 +64,19 @@ struct ResultRecord {
   // of their own (mean, var) leave one above 0.
   std::uint32_t version = 0;
 };
+
+template <typename T, typename Same>
+bool SameList(const std::vector<T>& a, const std::vector<T>& b, Same same) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
+}
+
+inline bool SameArg(const ArgRecord& a, const ArgRecord& b) {
+  return a.slot == b.slot && a.written == b.written && a.geometry == b.geometry;
+}
+inline bool SameResult(const ResultRecord& a, const ResultRecord& b) {
+  return a.kind == b.kind && a.slot == b.slot && a.alias_arg == b.alias_arg &&
+         a.geometry == b.geometry;
+}
 
 struct StepRecord {
   OpId op = kNoOp;

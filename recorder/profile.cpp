@@ -17,27 +17,22 @@ bool SameAccess(const TensorGeometry& a, const TensorGeometry& b) {
   return a == copy;
 }
 
-bool SameArg(const ArgRecord& a, const ArgRecord& b) {
+bool ResemblesArg(const ArgRecord& a, const ArgRecord& b) {
   return a.slot == b.slot && a.written == b.written &&
          SameAccess(a.geometry, b.geometry);
 }
 
 // A value that may vary stands for all of its class. The class of one that may
 // not is not in the text of a profile.
-bool SameScalar(const ScalarRecord& a, const ScalarRecord& b) {
+bool ResemblesScalar(const ScalarRecord& a, const ScalarRecord& b) {
   if (a.may_vary != b.may_vary) return false;
   if (!a.may_vary) return a.value.SameBits(b.value);
   return a.value_class == b.value_class && a.value.type == b.value.type;
 }
 
-bool SameResult(const ResultRecord& a, const ResultRecord& b) {
+bool ResemblesResult(const ResultRecord& a, const ResultRecord& b) {
   return a.kind == b.kind && a.slot == b.slot && a.alias_arg == b.alias_arg &&
          SameAccess(a.geometry, b.geometry);
-}
-
-template <typename T, typename Same>
-bool SameList(const std::vector<T>& a, const std::vector<T>& b, Same same) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
 // The slots that are new with each step. REQUIRES: the path is sound.
@@ -120,9 +115,9 @@ void MergeSegments(const std::vector<ProfileSegment>& from, KnownNode* node) {
 bool Resembles(const StepRecord& step, const StepRecord& known) {
   return step.op == known.op && step.kind == known.kind &&
          step.context == known.context && step.statics == known.statics &&
-         SameList(step.args, known.args, SameArg) &&
-         SameList(step.scalars, known.scalars, SameScalar) &&
-         SameList(step.results, known.results, SameResult);
+         SameList(step.args, known.args, ResemblesArg) &&
+         SameList(step.scalars, known.scalars, ResemblesScalar) &&
+         SameList(step.results, known.results, ResemblesResult);
 }
 
 std::string Profile::Add(KnownPath path) {

@@ -15,15 +15,6 @@
 namespace tjit {
 namespace {
 
-bool SameArg(const ArgRecord& a, const ArgRecord& b) {
-  return a.slot == b.slot && a.written == b.written && a.geometry == b.geometry;
-}
-
-bool SameResult(const ResultRecord& a, const ResultRecord& b) {
-  return a.kind == b.kind && a.slot == b.slot && a.alias_arg == b.alias_arg &&
-         a.geometry == b.geometry;
-}
-
 bool SameScalar(const ScalarRecord& a, const ScalarRecord& b) {
   if (a.may_vary != b.may_vary || a.value_class != b.value_class) return false;
   return a.may_vary ? a.value.type == b.value.type : a.value.SameBits(b.value);
@@ -32,11 +23,6 @@ bool SameScalar(const ScalarRecord& a, const ScalarRecord& b) {
 bool SameSlot(const SlotRecord& a, const SlotRecord& b) {
   return a.bytes == b.bytes && a.born_step == b.born_step &&
          a.place_of == b.place_of;
-}
-
-template <typename T, typename Same>
-bool SameList(const std::vector<T>& a, const std::vector<T>& b, Same same) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
 bool SameStep(const StepRecord& a, const StepRecord& b) {
@@ -251,18 +237,16 @@ void TraceStore::Publish(TraceNode* node) {
 
 Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
                                    bool starts_at_boundary) {
-  std::vector<Trace*>& same_hash = by_hash_[key.hash];
-  for (Trace* trace : same_hash) {
-    if (trace->key == key) return trace;
-  }
+  if (Trace* const known = FindIn(by_hash_, key)) return known;
   auto trace = std::make_unique<Trace>();
   trace->key = std::move(key);
   trace->id = ++last_trace_id_;
   trace->length = length;
   trace->starts_at_boundary = starts_at_boundary;
   traces_.push_back(std::move(trace));
-  same_hash.push_back(traces_.back().get());
-  return same_hash.back();
+  Trace* const made = traces_.back().get();
+  by_hash_[made->key.hash].push_back(made);
+  return made;
 }
 
 Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
@@ -288,11 +272,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   Trace* trace = end->ends.load(std::memory_order_relaxed);
   if (is_new != nullptr) *is_new = trace == nullptr;
   if (trace == nullptr) {
-    std::vector<const StepRecord*> records;
-    records.reserve(path.size());
-    for (const TraceNode* n : path) records.push_back(&n->step);
-    trace = FindOrMakeTrace(MakeTraceKey(records),
-                            static_cast<std::uint32_t>(length),
+    trace = FindOrMakeTrace(KeyOf(path, {}), static_cast<std::uint32_t>(length),
                             starts_at_boundary);
     trace->RecordPath(end);
     AddEnd(trace, end);

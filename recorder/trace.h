@@ -96,9 +96,9 @@ class TraceStore {
   // A run ended at `node`.
   void RecordUse(TraceNode* node);
 
-  // True if it is nearly full and what it holds has been run often enough to
-  // make room for more: else the limits are too small for the program, and what
-  // came first stays. See Note [Eviction].
+  // True if it has leftovers, or is nearly full and what it holds has been run
+  // often enough to make room for more: else the limits are too small for the
+  // program, and what came first stays. See Note [Eviction].
   // `had_no_room`: a path did not fit.
   bool WantsEviction(bool had_no_room) const;
   // True if there is much that was recorded whole before a trace was cut.

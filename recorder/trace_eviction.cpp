@@ -202,9 +202,8 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
   copies.emplace(top_, made->top_);
   for (const TraceNode* node : chosen.nodes) {
     if (stop.load(std::memory_order_relaxed)) return nullptr;
-    TraceNode* const copy = made->NewNode(
-        copies.at(node->parent),
-        {CopyOf(node->step), node->new_slots, node->payload}, node->id);
+    TraceNode* const copy =
+        made->NewNode(copies.at(node->parent), CopyOf(*node), node->id);
     Copy(node->died, &copy->died);
     Copy(node->lived, &copy->lived);
     Copy(node->uses, &copy->uses);

@@ -195,4 +195,9 @@ struct NewStep {
   std::shared_ptr<void> payload;
 };
 
+// The step of `node`, to be added to a store.
+inline NewStep CopyOf(const TraceNode& node) {
+  return {CopyOf(node.step), node.new_slots, node.payload};
+}
+
 }  // namespace tjit

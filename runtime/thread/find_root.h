@@ -21,4 +21,19 @@ TraceNode* RecordingPolicy::FindRoot(const CallFrame& frame,
   return nullptr;
 }
 
+// Calls f(root, trace) for the first steps of hot traces that are of this op,
+// whatever their sizes.
+template <class F>
+void ForEachHotRoot(TraceStore& store, OpId op, F f) {
+  const TraceNode* const top = store.top();
+  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
+       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
+    const Trace* const trace = n->owner.load(std::memory_order_acquire);
+    if (n->step.op == op && trace != nullptr &&
+        trace->hot.load(std::memory_order_relaxed)) {
+      f(*n, *trace);
+    }
+  }
+}
+
 }  // namespace tjit::runtime

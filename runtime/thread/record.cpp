@@ -218,9 +218,7 @@ void RecordingPolicy::FinishCapture() {
   std::vector<NewStep> steps =
       capture_.ReleaseSteps(PlacesMove(store, capture_));
   UnbindFrom(&run_, 0);
-  if (fresh) {
-    RecordPeriod(&steps);
-  }
+  if (fresh) RecordPeriod(&steps);
   const bool from_top = from == store.top();
   const OpId first_op = steps.front().step.op;
   const std::size_t recorded = steps.size();
@@ -367,32 +365,27 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   bool missed_at_boundary = false;
   bool is_worth_it = stays;
   std::size_t most_alike = 0;
-  TraceNode* top = store_->top();
-  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    const Trace* trace = n->owner.load(std::memory_order_acquire);
-    if (n->step.op == frame.entry.id && trace != nullptr &&
-        trace->hot.load(std::memory_order_relaxed)) {
-      const std::size_t alike = SizesAlike(frame, n->step);
-      if (alike < most_alike) continue;
-      if (std::exchange(most_alike, alike) < alike) {
-        missed = 0;
-        missed_at_boundary = false;
-        is_worth_it = stays;
-      }
-      missed = std::max(missed, trace->length);
-      missed_at_boundary |= trace->starts_at_boundary;
-      is_worth_it |= LoopState::IsWorthIt(*trace) ||
-                     (is_due && (trace->length >= policy::kShortestRegion ||
-                                 trace->IsWorthMorePaths()));
-    }
-  }
+  ForEachHotRoot(
+      *store_, frame.entry.id, [&](const TraceNode& root, const Trace& trace) {
+        const std::size_t alike = SizesAlike(frame, root.step);
+        if (alike < most_alike) return;
+        if (std::exchange(most_alike, alike) < alike) {
+          missed = 0;
+          missed_at_boundary = false;
+          is_worth_it = stays;
+        }
+        missed = std::max(missed, trace.length);
+        missed_at_boundary |= trace.starts_at_boundary;
+        is_worth_it |= LoopState::IsWorthIt(trace) ||
+                       (is_due && (trace.length >= policy::kShortestRegion ||
+                                   trace.IsWorthMorePaths()));
+      });
   if (missed == 0) --misses.in_vain;
   if (missed == 0 || !is_worth_it) return;
   if (!MayRecord(&counters_, frame.entry.id, shape)) return;
   BeginRun();
   detector_.Break();
-  StartCapture(top, 0, missed_at_boundary,
+  StartCapture(store_->top(), 0, missed_at_boundary,
                missed_at_boundary ? kMaxTraceSteps : missed);
 }
 

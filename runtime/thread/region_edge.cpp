@@ -64,7 +64,7 @@ void TraceCursor::CutRun() {
     return;
   }
   std::vector<NewStep> last;
-  last.push_back({CopyOf(node->step), node->new_slots, node->payload});
+  last.push_back(CopyOf(*node));
   BailReason why = BailReason::kCount;
   store_->Insert(node->parent, std::move(last), trace->starts_at_boundary,
                  &why);

@@ -10,6 +10,7 @@
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
 #include "runtime/report/stance.h"
+#include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/promotion.h"
 #include "runtime/thread/region_visits.h"
@@ -55,13 +56,13 @@ std::vector<std::vector<const TraceNode*>> PathsToCompare(
 
 }  // namespace
 
-bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
+void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
                 ThreadRegistry* registry, Counters* counters) {
   const std::vector<std::vector<const TraceNode*>> paths =
       PathsToCompare(*store, *trace);
-  if (paths.empty()) return false;
+  if (paths.empty()) return;
   std::vector<std::size_t> cuts = CutsBySizes(paths);
-  if (cuts.empty()) return false;
+  if (cuts.empty()) return;
   cuts.insert(cuts.begin(), 0);
   cuts.push_back(paths[0].size());
   // Each part has come whenever the whole has. More are not needed to be hot.
@@ -74,7 +75,7 @@ bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
       Trace* const part =
           AddPart(store, store->top(), std::move(steps),
                   i == 0 && trace->starts_at_boundary, registry, counters);
-      if (part == nullptr) return false;
+      if (part == nullptr) return;
       store->MarkPart(part, /*is_last=*/i + 2 == cuts.size());
       CountSightings(store, part, static_cast<std::size_t>(sightings),
                      threshold);
@@ -82,7 +83,6 @@ bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
   }
   trace->is_cut.store(true, std::memory_order_relaxed);
   if (LogsTo(LogChannel::kDetect)) PrintCut(*trace, cuts.size() - 1);
-  return true;
 }
 
 bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
@@ -97,7 +97,7 @@ bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
     return false;
   }
   std::vector<NewStep> last;
-  last.push_back({CopyOf(node->step), node->new_slots, node->payload});
+  last.push_back(CopyOf(*node));
   Trace* const part = AddPart(store, node->parent, std::move(last),
                               trace->starts_at_boundary, registry, counters);
   if (part == nullptr) return false;
@@ -127,15 +127,12 @@ void RecordingPolicy::MaybeStartRest(const CallFrame& frame) {
       !captures_.IsOver(detector_.position())) {
     return;
   }
-  TraceNode* const top = store_->top();
-  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    const Trace* trace = n->owner.load(std::memory_order_acquire);
-    if (n->step.op == frame.entry.id && n->step.context == context_ &&
-        trace != nullptr && trace->hot.load(std::memory_order_relaxed)) {
-      return;
-    }
-  }
+  bool is_known = false;
+  ForEachHotRoot(*store_, frame.entry.id,
+                 [&](const TraceNode& root, const Trace&) {
+                   is_known |= root.step.context == context_;
+                 });
+  if (is_known) return;
   const std::uint32_t tried = ++loops_->rests[frame.entry.id];
   if ((tried > policy::kTriedRests && !std::has_single_bit(tried)) ||
       !MayRecord(&counters_, frame.entry.id, frame.entry.id)) {
@@ -143,7 +140,7 @@ void RecordingPolicy::MaybeStartRest(const CallFrame& frame) {
   }
   BeginRun();
   detector_.Break();
-  StartCapture(top, 0, /*boundary=*/false);
+  StartCapture(store_->top(), 0, /*boundary=*/false);
   loops_->is_rest = true;
 }
 

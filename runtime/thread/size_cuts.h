@@ -20,8 +20,9 @@ namespace tjit::runtime {
 class ThreadRegistry;
 struct LoopState;
 
-// One more path of `trace` was recorded, in other sizes. True if it is cut now.
-bool CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
+// One more path of `trace` was recorded, in other sizes: it may be cut now. If
+// the store is full it stays whole.
+void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
                 ThreadRegistry* registry, Counters* counters);
 
 // The sizes of the call that came are others than those of the path behind

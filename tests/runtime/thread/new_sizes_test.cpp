@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "runtime/testing.h"
+#include "tests/runtime/thread/run_both.h"
 #include "tests/runtime/tier2/tier2_testing.h"
 
 namespace tjit {
@@ -36,31 +37,6 @@ struct Plan {
   Backend backend = Backend::kReplay;
   bool waits = false;  // for the compiler, behind each run
 };
-
-// Runs a program eagerly and under tjit; all results have the same bits. What
-// tjit did from where the program sets `*from`.
-Stats RunBoth(Backend backend,
-              const std::function<std::vector<at::Tensor>(Stats* from)>& run) {
-  Stats from;
-  disable();
-  const std::vector<at::Tensor> eager = run(&from);
-  clear();
-  Options options;
-  options.hot_threshold = 4;
-  options.backend = backend;
-  options.cache_dir = "off";
-  EXPECT_TRUE(enable(options));
-  const std::vector<at::Tensor> ours = run(&from);
-  sync();
-  const Stats did = stats() - from;
-  disable();
-  clear();
-  EXPECT_EQ(eager.size(), ours.size());
-  for (std::size_t i = 0; i < std::min(eager.size(), ours.size()); ++i) {
-    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "step " << i;
-  }
-  return did;
-}
 
 // What tjit did with the sizes behind the first one.
 Stats RunSizes(const Plan& plan, const SizedStep& step) {

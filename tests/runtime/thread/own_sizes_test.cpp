@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "tests/runtime/tier2/tier2_testing.h"
+#include "tests/runtime/thread/run_both.h"
 
 namespace tjit {
 namespace {
@@ -60,39 +60,23 @@ std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
 
 struct Outcome {
   Stats did;                  // behind kLearnt steps
-  std::int64_t recorded = 0;  // steps, by then
-  std::int64_t traces = 0;
+  std::int64_t recorded = 0;  // steps, in all
 };
 
-Outcome RunBoth(bool marks, bool is_one_size) {
+Outcome RunRoutes(bool marks, bool is_one_size) {
   Outcome outcome;
-  Stats learnt;
-  disable();
-  const std::vector<at::Tensor> eager = Route(marks, is_one_size, &learnt);
-  clear();
-  Options options;
-  options.hot_threshold = 4;
-  options.backend = Backend::kReplay;
-  options.cache_dir = "off";
-  EXPECT_TRUE(enable(options));
-  const std::vector<at::Tensor> ours = Route(marks, is_one_size, &learnt);
-  sync();
-  outcome.did = stats() - learnt;
-  outcome.recorded = stats().trace_steps;
-  outcome.traces = stats().traces;
-  disable();
-  clear();
-  EXPECT_EQ(eager.size(), ours.size());
-  for (std::size_t i = 0; i < eager.size(); ++i) {
-    EXPECT_TRUE(SameBits(eager[i], ours[i])) << "result " << i;
-  }
+  outcome.did = RunBoth(Backend::kReplay, [&](Stats* learnt) {
+    std::vector<at::Tensor> results = Route(marks, is_one_size, learnt);
+    outcome.recorded = stats().trace_steps;
+    return results;
+  });
   return outcome;
 }
 
 class OwnSizes : public ::testing::TestWithParam<bool> {};
 
 TEST_P(OwnSizes, AreReplayedInParts) {
-  const Outcome outcome = RunBoth(GetParam(), /*is_one_size=*/false);
+  const Outcome outcome = RunRoutes(GetParam(), /*is_one_size=*/false);
   const auto ops = static_cast<double>(outcome.did.ops_seen);
   EXPECT_EQ(ops, (kSteps - kLearnt) * kOpsOfStep);
   EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
@@ -104,7 +88,7 @@ TEST_P(OwnSizes, AreReplayedInParts) {
 
 // Without marks a period may lie across two steps, and has two sizes then.
 TEST_P(OwnSizes, ThatAreOneAreReplayed) {
-  const Outcome outcome = RunBoth(GetParam(), /*is_one_size=*/true);
+  const Outcome outcome = RunRoutes(GetParam(), /*is_one_size=*/true);
   const auto ops = static_cast<double>(outcome.did.ops_seen);
   EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
       << outcome.did.to_json();
