@@ -30,7 +30,7 @@
 
 extern "C" {
 
-constexpr std::int32_t kTjitLlvmAbi = 20;
+constexpr std::int32_t kTjitLlvmAbi = 21;
 
 // The layout of ScalarValue (recorder/tensor_meta.h).
 struct TjitScalar {
@@ -222,8 +222,9 @@ struct TjitKernel {
   const TjitLoop* loops;
   std::int32_t in_place_count;
   const TjitInPlace* in_place;
-  std::size_t code_bytes;  // of new pages; 0 if other kernels had all loops
-  const char* dump;        // "" unless asked for
+  std::size_t code_bytes;    // of new pages; 0 if other kernels had all loops
+  std::size_t handle_bytes;  // that the handle keeps besides, about
+  const char* dump;          // "" unless asked for
 };
 
 // What one run needs, for given symbols. Arrays as long as the counts.

@@ -36,18 +36,23 @@ void __truncsfhf2();
 namespace tjit::llvm_backend {
 namespace {
 
-struct Kernel {
+// A kernel on its way to code.
+struct Draft {
   ir::Function function;
   LoopPlan plan;
   std::vector<LoopCode> codes;
   std::vector<SharedLoop> shared;
+  std::vector<TjitInPlace> in_place;
+  bool was_planned = false;  // ahead
+};
+
+// A compiled kernel: what a handle points to.
+struct Kernel {
+  ShapedKernel shaped;
   std::set<std::shared_ptr<const LoadedCode>> code;  // of the loops
   std::vector<TjitLoop> loops;
-  std::vector<TjitInPlace> in_place;
   std::size_t code_bytes = 0;
   std::int32_t generated = 0;  // loops
-  std::int64_t block_rows = 0;  // of all blocks; 0: as many as a cache holds
-  bool was_planned = false;    // ahead
   CodeDump code_dump;
   std::string dump;  // both of these
 };
@@ -87,33 +92,33 @@ bool VerifiesLoops([[maybe_unused]] std::uint32_t flags) {
 }
 
 // The function as its loops see it.
-std::string Plan(const char* text, std::uint32_t flags, Kernel* kernel) {
+std::string Plan(const char* text, std::uint32_t flags, Draft* draft) {
   ir::Function function;
   std::string error;
   if (!ir::Parse(text, &function, &error)) return error;
   const std::vector<std::string> violations = ir::Verify(function);
   if (!violations.empty()) return absl::StrJoin(violations, "; ");
-  kernel->function = CopyOut(function);
+  draft->function = CopyOut(function);
   const bool is_plain = (flags & kTjitLlvmPlain) != 0;
-  error = FormLoops(kernel->function, &kernel->plan,
+  error = FormLoops(draft->function, &draft->plan,
                     is_plain ? Fusion::kNone : Fusion::kGreedy);
   if (!error.empty()) return error;
   if (PlantsFailure(flags, kTjitLlvmPlantBadLoop)) {
-    kernel->plan.loops.back().stores.pop_back();
+    draft->plan.loops.back().stores.pop_back();
   }
   if (!VerifiesLoops(flags)) return "";
-  return absl::StrJoin(VerifyLoops(kernel->function, kernel->plan), "; ");
+  return absl::StrJoin(VerifyLoops(draft->function, draft->plan), "; ");
 }
 
-std::string Resolve(const MathTable& math, Kernel* kernel) {
-  for (const Loop& loop : kernel->plan.loops) {
-    const std::string error = MakeLoopCodes(kernel->function, kernel->plan,
-                                            loop, math, &kernel->codes);
+std::string Resolve(const MathTable& math, Draft* draft) {
+  for (const Loop& loop : draft->plan.loops) {
+    const std::string error =
+        MakeLoopCodes(draft->function, draft->plan, loop, math, &draft->codes);
     if (!error.empty()) return error;
   }
-  for (const LoopCode& code : kernel->codes) {
+  for (const LoopCode& code : draft->codes) {
     const std::string error =
-        ShareLoop(code, math, &kernel->shared.emplace_back());
+        ShareLoop(code, math, &draft->shared.emplace_back());
     if (!error.empty()) return error;
   }
   return "";
@@ -121,16 +126,16 @@ std::string Resolve(const MathTable& math, Kernel* kernel) {
 
 // All that does not depend on code.
 std::string MakeLoops(const char* text, const TjitLlvmOptions& options,
-                      const MathTable& math, Kernel* kernel) {
-  std::string error = Plan(text, options.flags, kernel);
-  if (error.empty()) error = Resolve(math, kernel);
+                      const MathTable& math, Draft* draft) {
+  std::string error = Plan(text, options.flags, draft);
+  if (error.empty()) error = Resolve(math, draft);
   if (!error.empty()) return error;
-  kernel->in_place = FindInPlace(kernel->function, kernel->codes);
+  draft->in_place = FindInPlace(draft->function, draft->codes);
   return "";
 }
 
-// Kernels that MakeLoops() has made ahead, by what it depends on.
-using PlanTable = std::map<std::string, Kernel>;
+// Drafts that MakeLoops() has made ahead, by what it depends on.
+using PlanTable = std::map<std::string, Draft>;
 constexpr std::size_t kMostPlans = 512;
 
 std::string PlanKey(const char* text, const TjitLlvmOptions& options) {
@@ -145,12 +150,12 @@ std::string PlanKey(const char* text, const TjitLlvmOptions& options) {
 
 std::string PlanAhead(const char* text, const TjitLlvmOptions& options,
                       const MathTable& math, PlanTable* plans) {
-  Kernel kernel;
-  const std::string error = MakeLoops(text, options, math, &kernel);
+  Draft draft;
+  const std::string error = MakeLoops(text, options, math, &draft);
   if (!error.empty()) return error;
   if (plans->size() >= kMostPlans) plans->clear();
-  kernel.was_planned = true;
-  plans->insert_or_assign(PlanKey(text, options), std::move(kernel));
+  draft.was_planned = true;
+  plans->insert_or_assign(PlanKey(text, options), std::move(draft));
   return "";
 }
 
@@ -176,15 +181,17 @@ constexpr std::uint32_t kDumps = kTjitLlvmDumpIr | kTjitLlvmDumpAssembly;
 // cache or generated, then placed.
 class Maker {
  public:
-  Maker(const TjitLlvmOptions& options, const MathTable& math, Kernel* kernel)
+  Maker(const TjitLlvmOptions& options, const MathTable& math,
+        const Draft& draft, Kernel* kernel)
       : options_(options),
         math_(math),
         request_{options.flags, options.vector_bits},
+        draft_(draft),
         kernel_(kernel) {}
 
   // Fills *existing for loop `i`. "" or what is wrong.
   std::string Make(std::size_t i, Existing* existing) {
-    const SharedLoop& loop = kernel_->shared[i];
+    const SharedLoop& loop = draft_.shared[i];
     const std::string key =
         absl::StrCat("LLVM ", LLVM_VERSION_STRING, "\n",
                      TargetText(options_.vector_bits), "\n", loop.signature);
@@ -192,7 +199,7 @@ class Maker {
     std::string error = "not kept";
     if (Find(key, &made)) error = Place(made, existing);
     if (error.empty()) return "";
-    made = {LoopName(kernel_->function, i), ""};
+    made = {LoopName(draft_.function, i), ""};
     error = Generate(loop, &made);
     if (error.empty()) error = Place(made, existing);
     if (!error.empty()) return error;
@@ -231,7 +238,7 @@ class Maker {
 
   std::string Generate(const SharedLoop& loop, NamedObject* made) {
     llvm::LLVMContext context;
-    llvm::Module module(kernel_->function.name, context);
+    llvm::Module module(draft_.function.name, context);
     EmitLoop(loop, math_, TargetFor(options_.vector_bits), made->name, &module);
     if (PlantsFailure(options_.flags, kTjitLlvmPlantInvalid)) {
       module.begin()->getEntryBlock().getTerminator()->eraseFromParent();
@@ -257,15 +264,16 @@ class Maker {
   const TjitLlvmOptions& options_;
   const MathTable& math_;
   const CompileRequest request_;
+  const Draft& draft_;
   Kernel* const kernel_;
 };
 
 // By key; loops that exist are held by the kernel from here on.
 std::vector<std::string> FindLoops(const TjitLlvmOptions& options,
-                                   const MathTable& math, LoopTable* table,
-                                   Kernel* kernel) {
+                                   const MathTable& math, const Draft& draft,
+                                   LoopTable* table, Kernel* kernel) {
   std::vector<std::string> keys;
-  for (const SharedLoop& loop : kernel->shared) {
+  for (const SharedLoop& loop : draft.shared) {
     keys.push_back(absl::StrCat(options.flags, "/", options.vector_bits, "/",
                                 loop.signature));
     for (const int function : loop.functions) {
@@ -287,7 +295,7 @@ std::vector<std::string> FindLoops(const TjitLlvmOptions& options,
 
 // One thread at a time.
 std::string CompileText(const char* text, const TjitLlvmOptions& options,
-                        Kernel* kernel) {
+                        Draft* draft, Kernel* kernel) {
   static auto* table = new LoopTable;
   static auto* plans = new PlanTable;
   if (options.abi != kTjitLlvmAbi) {
@@ -301,16 +309,15 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
   }
   std::string error;
   if (auto ahead = plans->extract(PlanKey(text, options)); !ahead.empty()) {
-    *kernel = std::move(ahead.mapped());
+    *draft = std::move(ahead.mapped());
   } else {
-    error = MakeLoops(text, options, math, kernel);
+    error = MakeLoops(text, options, math, draft);
   }
   if (!error.empty()) return error;
-  if ((options.flags & kTjitLlvmSmallBlocks) != 0) kernel->block_rows = 3;
   std::erase_if(*table, [](const auto& e) { return e.second.code.expired(); });
   const std::vector<std::string> keys =
-      FindLoops(options, math, table, kernel);
-  Maker maker(options, math, kernel);
+      FindLoops(options, math, *draft, table, kernel);
+  Maker maker(options, math, *draft, kernel);
   std::int32_t first = 0;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     auto found = table->find(keys[i]);
@@ -321,9 +328,14 @@ std::string CompileText(const char* text, const TjitLlvmOptions& options,
       found = table->emplace(keys[i], std::move(made)).first;
     }
     kernel->loops.push_back(
-        {found->second.run, first, kernel->codes[i].in_order});
-    first += kernel->shared[i].number_count();
+        {found->second.run, first, draft->codes[i].in_order});
+    first += draft->shared[i].number_count();
   }
+  const bool has_small_blocks = (options.flags & kTjitLlvmSmallBlocks) != 0;
+  kernel->shaped =
+      ShapedKernel(draft->function, draft->plan, std::move(draft->codes),
+                   std::move(draft->shared), std::move(draft->in_place),
+                   has_small_blocks ? 3 : 0);
   return error;
 }
 
@@ -346,25 +358,28 @@ std::int32_t CompileKernel(const char* ir_text, const TjitLlvmOptions* options,
   *out = {};
   Plant(static_cast<Defect>(options->flags >> kTjitLlvmDefectShift));
   auto kernel = std::make_unique<Kernel>();
+  // Not in CatchFatal(), from which a long jump may lead.
+  Draft draft;
   std::string what;
   try {
-    what = CatchFatal([&] { return CompileText(ir_text, *options, &*kernel); });
+    what = CatchFatal(
+        [&] { return CompileText(ir_text, *options, &draft, &*kernel); });
   } catch (const std::exception& e) {
     what = e.what();
   }
   if (!what.empty()) return Report(what, error, error_bytes);
   if ((options->flags & kTjitLlvmPlanOnly) != 0) return 0;
   out->loop_count = static_cast<std::int32_t>(kernel->loops.size());
-  out->scratch_count = static_cast<std::int32_t>(kernel->plan.scratch.size());
-  for (const SharedLoop& loop : kernel->shared) {
-    out->number_count += loop.number_count();
-  }
+  const ShapedKernel& shaped = kernel->shaped;
+  out->scratch_count = static_cast<std::int32_t>(shaped.scratch_count());
+  out->number_count = shaped.number_count();
   out->generated_count = kernel->generated;
-  out->was_planned = kernel->was_planned ? 1 : 0;
+  out->was_planned = draft.was_planned ? 1 : 0;
   out->loops = kernel->loops.data();
-  out->in_place_count = static_cast<std::int32_t>(kernel->in_place.size());
-  out->in_place = kernel->in_place.data();
+  out->in_place_count = static_cast<std::int32_t>(shaped.in_place().size());
+  out->in_place = shaped.in_place().data();
   out->code_bytes = kernel->code_bytes;
+  out->handle_bytes = shaped.kept_bytes();
   kernel->dump = kernel->code_dump.ir + kernel->code_dump.assembly;
   out->dump = kernel->dump.c_str();
   out->handle = kernel.release();
@@ -375,11 +390,7 @@ std::int32_t ShapeKernel(void* handle, const std::int64_t* symbols,
                          const TjitShape* shape, char* error,
                          std::size_t error_bytes) {
   const Kernel& kernel = *static_cast<const Kernel*>(handle);
-  return Report(
-      EvaluateShape({kernel.function, kernel.plan, kernel.codes, kernel.shared,
-                     kernel.in_place, kernel.block_rows},
-                    symbols, *shape),
-      error, error_bytes);
+  return Report(kernel.shaped.Evaluate(symbols, *shape), error, error_bytes);
 }
 
 void FreeKernel(void* handle) { delete static_cast<Kernel*>(handle); }

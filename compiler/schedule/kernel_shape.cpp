@@ -3,25 +3,58 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "compiler/program/place_scratch.h"
 #include "compiler/schedule/phases.h"
 #include "compiler/schedule/row_blocks.h"
 #include "compiler/schedule/tile_shape.h"
+#include "support/kept_bytes.h"
 
 namespace tjit::llvm_backend {
 namespace {
 
 using ir::Function;
 
-class Evaluator {
+// Bytes of one element of a row or slab in buffers; 0 for other loops.
+int ElementBytesOf(const LoopCode& code) {
+  if (!code.is_rows && !code.is_slabs) return 0;
+  int bytes = TileElementBytes(MakePhases(code));
+  for (const Step& step : code.steps) {
+    if (code.is_rows && step.is_column_call) bytes += kColumnStateBytes;
+  }
+  return bytes;
+}
+
+// Empties it, and gives its memory back: an assignment may keep that.
+template <class T>
+void Release(T* list) {
+  static_cast<void>(std::exchange(*list, T()));
+}
+
+// What these take on the heap.
+std::size_t KeptBytesOf(const LoopCode& code) {
+  std::size_t bytes = HeapOf(code.sizes) + HeapOf(code.accesses) +
+                      HeapOf(code.stores) + HeapOf(code.column_stores);
+  for (const MemoryAccess& access : code.accesses) {
+    bytes += HeapOf(access.strides);
+  }
+  return bytes;
+}
+std::size_t KeptBytesOf(const SharedLoop& loop) {
+  return HeapOf(loop.sizes) + HeapOf(loop.memory) + HeapOf(loop.scalars);
+}
+
+}  // namespace
+
+// Elements and bytes for given symbols, and what is wrong with them.
+class ShapedKernel::Evaluator {
  public:
-  Evaluator(const Function& f, const LoopPlan& plan,
-            const std::int64_t* symbols)
-      : f_(f),
-        plan_(plan),
-        symbols_(symbols, static_cast<std::size_t>(f.symbols)) {}
+  Evaluator(const ShapedKernel& kernel, const std::int64_t* symbols)
+      : kernel_(kernel),
+        symbols_(symbols, static_cast<std::size_t>(kernel.symbols_)) {}
 
   const std::string& error() const { return error_; }
 
@@ -43,9 +76,9 @@ class Evaluator {
     return n;
   }
 
-  std::int64_t Bytes(ir::ValueId id) {
-    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
-    return Elements(value.layout.sizes) * InfoOf(value.dtype).bytes;
+  std::int64_t BytesOf(std::size_t memory) {
+    const Memory& m = kernel_.memories_[memory];
+    return Elements(m.sizes) * InfoOf(m.dtype).bytes;
   }
 
   // Of the memories that a loop over so many elements reads and writes.
@@ -54,7 +87,7 @@ class Evaluator {
     std::int64_t bytes = 0;
     for (const MemoryAccess& access : code.accesses) {
       if (!counted.insert(access.memory).second) continue;
-      const std::int64_t all = Bytes(ValueAt(access.memory));
+      const std::int64_t all = BytesOf(static_cast<std::size_t>(access.memory));
       bytes += std::min(all / InfoOf(access.dtype).bytes, elements) *
                InfoOf(access.dtype).bytes;
     }
@@ -85,27 +118,43 @@ class Evaluator {
     CheckReach(store.memory, last);
   }
 
-  void CheckRow(const LoopCode& code) {
+  void CheckRow(const LoopCode& code, int element_bytes) {
     const std::int64_t n = Number(code.sizes.back());
-    int bytes = TileElementBytes(MakePhases(code));
-    for (const Step& step : code.steps) {
-      if (step.is_column_call) bytes += kColumnStateBytes;
-    }
     if (n < 1) Fail("a row has no elements");
-    if (n > kMaxRowBytes / std::max(bytes, 1)) {
+    if (n > kMaxRowBytes / std::max(element_bytes, 1)) {
       Fail(absl::StrCat("a row of ", n, " elements takes more than ",
                         kMaxRowBytes, " bytes"));
     }
   }
 
-  void CheckSlab(const LoopCode& code) {
+  void CheckSlab(const LoopCode& code, int element_bytes) {
     const std::int64_t rows = Number(code.sizes[code.sizes.size() - 2]);
-    const int bytes = TileElementBytes(MakePhases(code)) * kSlabColumns;
+    const int bytes = element_bytes * kSlabColumns;
     if (rows < 1) Fail("a column has no elements");
     if (rows > kMaxRowBytes / bytes) {
       Fail(absl::StrCat("some columns of ", rows, " elements take more than ",
                         kMaxRowBytes, " bytes"));
     }
+  }
+
+  // Of the codes, with scratch as Evaluate() has placed it.
+  void FillBlocks(const std::vector<std::int64_t>& bytes,
+                  const TjitShape& shape) {
+    KernelMemory memory;
+    memory.externals = kernel_.externals_;
+    memory.returned =
+        static_cast<int>(kernel_.first_scratch_) - kernel_.externals_;
+    memory.in_place = kernel_.in_place_;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      memory.scratch.push_back(
+          {shape.scratch[i],
+           shape.scratch[i] + static_cast<std::uint64_t>(bytes[i])});
+    }
+    const std::vector<std::int64_t> blocks = RowBlocks(
+        kernel_.codes_, memory,
+        [this](const ir::Size& size) { return Number(size); },
+        kernel_.block_rows_);
+    std::copy(blocks.begin(), blocks.end(), shape.blocks);
   }
 
  private:
@@ -114,88 +163,109 @@ class Evaluator {
   }
 
   void CheckReach(int memory, std::int64_t last) {
-    const ir::ValueId id = ValueAt(memory);
-    const ir::Value& value = f_.values[static_cast<std::size_t>(id)];
-    const std::int64_t extent = Elements(value.layout.sizes);
+    const Memory& m = kernel_.memories_[static_cast<std::size_t>(memory)];
+    const std::int64_t extent = Elements(m.sizes);
     if (last >= extent) {
-      Fail(absl::StrCat("%", id, ": an access reaches element ", last, " of ",
-                        extent));
+      Fail(absl::StrCat("%", m.value, ": an access reaches element ", last,
+                        " of ", extent));
     }
   }
 
-  ir::ValueId ValueAt(int memory) const {
-    if (memory < f_.externals) return memory;
-    auto rest = static_cast<std::size_t>(memory - f_.externals);
-    if (rest < f_.returns.size()) return f_.returns[rest];
-    return plan_.scratch[rest - f_.returns.size()];
-  }
-
-  const Function& f_;
-  const LoopPlan& plan_;
+  const ShapedKernel& kernel_;
   const absl::Span<const std::int64_t> symbols_;
   std::string error_;
 };
-
-// Scratch as EvaluateShape() has placed it.
-void FillBlocks(const ShapedKernel& kernel, Evaluator* evaluator,
-                const std::vector<std::int64_t>& bytes,
-                const TjitShape& shape) {
-  KernelMemory memory;
-  memory.externals = kernel.function.externals;
-  memory.returned = static_cast<int>(kernel.function.returns.size());
-  memory.in_place = kernel.in_place;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    memory.scratch.push_back(
-        {shape.scratch[i],
-         shape.scratch[i] + static_cast<std::uint64_t>(bytes[i])});
-  }
-  const std::vector<std::int64_t> blocks = RowBlocks(
-      kernel.codes, memory,
-      [&](const ir::Size& size) { return evaluator->Number(size); },
-      kernel.block_rows);
-  std::copy(blocks.begin(), blocks.end(), shape.blocks);
-}
-
-}  // namespace
 
 std::string LoopName(const Function& f, std::size_t loop) {
   return loop == 0 ? absl::StrCat("tjit_", f.name)
                    : absl::StrCat("tjit_", f.name, "_", loop);
 }
 
-std::string EvaluateShape(const ShapedKernel& kernel,
-                          const std::int64_t* symbols, const TjitShape& shape) {
-  const std::vector<LoopCode>& codes = kernel.codes;
-  Evaluator evaluator(kernel.function, kernel.plan, symbols);
-  for (std::size_t i = 0; i < codes.size(); ++i) {
-    shape.extents[i] = evaluator.Number(codes[i].sizes[0]);
-    shape.elements[i] = evaluator.Elements(codes[i].sizes);
-    shape.bytes[i] = evaluator.Touched(codes[i], shape.elements[i]);
-    if (codes[i].is_rows) evaluator.CheckRow(codes[i]);
-    if (codes[i].is_slabs) evaluator.CheckSlab(codes[i]);
-    for (const MemoryAccess& access : codes[i].accesses) {
-      evaluator.Check(codes[i], access);
+ShapedKernel::ShapedKernel(const Function& function, const LoopPlan& plan,
+                           std::vector<LoopCode> codes,
+                           std::vector<SharedLoop> shared,
+                           std::vector<TjitInPlace> in_place,
+                           std::int64_t block_rows)
+    : symbols_(function.symbols),
+      externals_(function.externals),
+      first_scratch_(static_cast<std::size_t>(function.externals) +
+                     function.returns.size()),
+      scratch_uses_(ScratchUses(function, plan)),
+      codes_(std::move(codes)),
+      shared_(std::move(shared)),
+      in_place_(std::move(in_place)),
+      block_rows_(block_rows) {
+  const auto add = [&](ir::ValueId id) {
+    const ir::Value& value = function.values[static_cast<std::size_t>(id)];
+    memories_.push_back({id, value.dtype, value.layout.sizes});
+  };
+  memories_.reserve(first_scratch_ + plan.scratch.size());
+  for (ir::ValueId id = 0; id < function.externals; ++id) add(id);
+  for (const ir::ValueId id : function.returns) add(id);
+  for (const ir::ValueId id : plan.scratch) add(id);
+  element_bytes_.reserve(codes_.size());
+  for (LoopCode& code : codes_) {
+    element_bytes_.push_back(ElementBytesOf(code));
+    Release(&code.steps);
+  }
+  for (SharedLoop& loop : shared_) {
+    Release(&loop.code);
+    Release(&loop.functions);
+    Release(&loop.signature);
+  }
+}
+
+std::string ShapedKernel::Evaluate(const std::int64_t* symbols,
+                                   const TjitShape& shape) const {
+  Evaluator evaluator(*this, symbols);
+  for (std::size_t i = 0; i < codes_.size(); ++i) {
+    const LoopCode& code = codes_[i];
+    shape.extents[i] = evaluator.Number(code.sizes[0]);
+    shape.elements[i] = evaluator.Elements(code.sizes);
+    shape.bytes[i] = evaluator.Touched(code, shape.elements[i]);
+    if (code.is_rows) evaluator.CheckRow(code, element_bytes_[i]);
+    if (code.is_slabs) evaluator.CheckSlab(code, element_bytes_[i]);
+    for (const MemoryAccess& access : code.accesses) {
+      evaluator.Check(code, access);
     }
-    for (const ColumnStore& store : codes[i].column_stores) {
-      evaluator.Check(codes[i], store);
+    for (const ColumnStore& store : code.column_stores) {
+      evaluator.Check(code, store);
     }
   }
   std::int64_t* number = shape.numbers;
-  for (const SharedLoop& loop : kernel.shared) {
+  for (const SharedLoop& loop : shared_) {
     loop.FillNumbers([&](const ir::Size& s) { return evaluator.Number(s); },
                      number);
     number += loop.number_count();
   }
   std::vector<std::int64_t> bytes;
-  for (const ir::ValueId value : kernel.plan.scratch) {
-    bytes.push_back(evaluator.Bytes(value));
+  for (std::size_t i = first_scratch_; i < memories_.size(); ++i) {
+    bytes.push_back(evaluator.BytesOf(i));
   }
-  const ScratchPlaces places =
-      PlaceScratch(ScratchUses(kernel.function, kernel.plan), bytes);
+  const ScratchPlaces places = PlaceScratch(scratch_uses_, bytes);
   std::copy(places.offsets.begin(), places.offsets.end(), shape.scratch);
   *shape.scratch_bytes = places.bytes;
-  if (evaluator.error().empty()) FillBlocks(kernel, &evaluator, bytes, shape);
+  if (evaluator.error().empty()) evaluator.FillBlocks(bytes, shape);
   return evaluator.error();
+}
+
+std::int32_t ShapedKernel::number_count() const {
+  std::int32_t count = 0;
+  for (const SharedLoop& loop : shared_) count += loop.number_count();
+  return count;
+}
+
+std::size_t ShapedKernel::kept_bytes() const {
+  std::size_t bytes = HeapOf(memories_) + HeapOf(scratch_uses_) +
+                      HeapOf(codes_) + HeapOf(element_bytes_) +
+                      HeapOf(shared_) + HeapOf(in_place_);
+  for (const Memory& memory : memories_) bytes += HeapOf(memory.sizes);
+  for (const PlanStep& use : scratch_uses_) {
+    bytes += HeapOf(use.reads) + HeapOf(use.writes);
+  }
+  for (const LoopCode& code : codes_) bytes += KeptBytesOf(code);
+  for (const SharedLoop& loop : shared_) bytes += KeptBytesOf(loop);
+  return bytes;
 }
 
 }  // namespace tjit::llvm_backend

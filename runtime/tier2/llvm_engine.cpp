@@ -120,12 +120,12 @@ class LoopSpeed {
 class LlvmKernel : public Kernel {
  public:
   LlvmKernel(const TjitLlvmApi* api, const TjitKernel& kernel,
-             bool calls_libtorch, std::size_t function_bytes)
+             bool calls_libtorch)
       : api_(api),
         kernel_(kernel),
         calls_libtorch_(calls_libtorch),
         speeds_(static_cast<std::size_t>(kernel.loop_count)) {
-    kept_.Set(kernel.code_bytes + kLoopsPerFunction * function_bytes);
+    kept_.Set(kernel.code_bytes + kernel.handle_bytes);
   }
   ~LlvmKernel() override { api_->free(kernel_.handle); }
   LlvmKernel(const LlvmKernel&) = delete;
@@ -273,9 +273,6 @@ class LlvmKernel : public Kernel {
     return !went_back;
   }
 
-  // The handle has the function, and its loops, which take as much again.
-  static constexpr std::size_t kLoopsPerFunction = 2;
-
   const TjitLlvmApi* const api_;
   const TjitKernel kernel_;
   KeptShare kept_{Kept::kCode};
@@ -360,8 +357,7 @@ class LlvmEngine : public Engine {
     const bool calls =
         std::any_of(math.begin(), math.end(),
                     [](const TjitMath& m) { return m.address != nullptr; });
-    return std::make_shared<LlvmKernel>(api_, kernel, calls,
-                                        ir::KeptBytesOf(function));
+    return std::make_shared<LlvmKernel>(api_, kernel, calls);
   }
 
   // What is wrong Compile() says.

@@ -1,6 +1,9 @@
 // Loops that differ in sizes and places only share their code.
+#include <malloc.h>
+
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
@@ -58,6 +61,38 @@ TEST(LlvmShareTest, LoopsOfSeveralKernels) {
   EXPECT_EQ(second.kernel().loops[0].run, first->kernel().loops[0].run);
   first.reset();  // its code stays
   EXPECT_EQ(Compare(g, second, {7}, 3), "");
+}
+
+// One loop of many ops over %0.
+Function Long(int count) {
+  std::string text = "func f(n0) {\nexternal %0: f32[n0]\n";
+  for (int i = 1; i <= count; ++i) {
+    absl::StrAppend(&text, "%", i, " = mul f32[n0] %", i - 1, "[n0], 1.5\n");
+  }
+  return Parsed(absl::StrCat(text, "return %", count, "\n}"));
+}
+
+// A program with many sizes has hundreds of kernels, and only a few loops.
+TEST(LlvmShareTest, KernelWhoseLoopsAreThereIsSmall) {
+  for (const Function& f : {Updates(30, 5, "$"), Long(300)}) {
+    const CompiledKernel first(f);
+    ASSERT_EQ(first.error(), "");
+    constexpr int kKernels = 20;
+    std::vector<std::unique_ptr<CompiledKernel>> others;
+    for (int i = 0; i < kKernels; ++i) {
+      others.push_back(std::make_unique<CompiledKernel>(f));
+      ASSERT_EQ(others.back()->kernel().generated_count, 0);
+    }
+    const std::size_t said = others.back()->kernel().handle_bytes;
+    EXPECT_LT(said, KeptBytesOf(f));
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    const std::size_t before = mallinfo2().uordblks;
+    others.clear();
+    const std::size_t freed = (before - mallinfo2().uordblks) / kKernels;
+    EXPECT_GT(said, freed / 2) << freed;
+    EXPECT_LT(said, freed * 3 / 2) << freed;
+#endif
+  }
 }
 
 TEST(LlvmShareTest, ConstantsAreNumbers) {
