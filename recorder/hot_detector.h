@@ -22,9 +22,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "recorder/token_ring.h"
+#include "support/zeroed_array.h"
 
 namespace tjit {
 
@@ -140,11 +140,11 @@ class HotDetector {
   std::array<std::uint64_t, 64> promoted_{};  // keys of periods
   std::uint32_t next_promoted_ = 0;
   TokenRing ring_;
-  std::vector<std::uint8_t> flags_;
-  std::vector<std::int32_t> live_;
-  std::vector<Entry> table_;
+  ZeroedArray<std::uint8_t> flags_;
+  ZeroedArray<std::int32_t> live_;
+  ZeroedArray<Entry> table_;
   // From a position back to the one with the same fingerprint; 0: none.
-  std::vector<std::uint16_t> back_;
+  ZeroedArray<std::uint16_t> back_;
 };
 
 }  // namespace tjit

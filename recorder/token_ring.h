@@ -7,9 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "support/assert.h"
+#include "support/zeroed_array.h"
 
 namespace tjit {
 
@@ -64,8 +64,8 @@ class TokenRing {
 
   std::uint64_t size_ = 0;
   std::uint64_t hash_ = 0;  // of all tokens
-  std::vector<std::uint64_t> tokens_;
-  std::vector<std::uint64_t> prefix_;  // hash of all tokens before this one
+  ZeroedArray<std::uint64_t> tokens_;
+  ZeroedArray<std::uint64_t> prefix_;  // hash of all tokens before this one
 };
 
 }  // namespace tjit

@@ -1,7 +1,11 @@
 #include "recorder/hot_detector.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <fstream>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -543,6 +547,27 @@ TEST_F(HotDetectorTest, ObserveAllocatesNothing) {
   EXPECT_EQ(AllocationCount() - before, 0);
   EXPECT_GT(candidates, 2);
   EXPECT_GT(before, 0);  // the counter is connected
+}
+
+// KiB of this process that are in memory.
+std::int64_t ResidentKib() {
+  std::int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * sysconf(_SC_PAGESIZE) / 1024;
+}
+
+// A server has a thread for each request.
+TEST_F(HotDetectorTest, ThreadThatRunsFewOpsTakesLittleMemory) {
+  constexpr int kThreads = 20;
+  const std::int64_t before = ResidentKib();
+  std::vector<std::unique_ptr<HotDetector>> detectors;
+  for (int i = 0; i < kThreads; ++i) {
+    detectors.push_back(std::make_unique<HotDetector>());
+    for (std::uint64_t op = 0; op < 10; ++op) {
+      detectors.back()->Observe(op, HotDetector::kPlain);
+    }
+  }
+  EXPECT_LT(ResidentKib() - before, kThreads * 300);  // of 1,700
 }
 
 }  // namespace
