@@ -8,8 +8,8 @@
 //   | lead, of large ones | Block, 64 bytes | data, 64-byte aligned ...
 //
 // Blocks are recycled: free lists by size class, one set per thread with a
-// shared one behind, bounded by the peak of live bytes and kCacheFloor
-// (block_cache.h), whichever is more.
+// shared one behind, bounded by the peak of live bytes and a floor for each
+// thread, whichever is more (block_cache.h).
 // Every allocation and release is reported to profiledCPUMemoryReporter()
 // while it has a listener (it keeps nothing of what it is told without one),
 // unless reports are off on this thread (the executor's own).

@@ -80,9 +80,11 @@ class SharedCache {
     std::uint64_t used = 0;  // by clock_
   };
 
-  std::int64_t Limit() const {
+  std::int64_t Limit() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto threads =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(caches_.size()));
     const std::int64_t live = live_.load(std::memory_order_relaxed);
-    return std::max(kCacheFloor,
+    return std::max(std::min(kCacheFloor, threads * kCacheFloorOfThread),
                     peak_.load(std::memory_order_relaxed) - live);
   }
   static bool HasRoom(const ThreadCache& cache, std::int64_t bytes) {

@@ -25,11 +25,12 @@
 // within an arena lie as their sizes have it.
 // Source: "4K aliasing" in Intel's optimization manual; page colouring.
 //
-// Invariants: (1) Cached bytes <= max(kCacheFloor, peak - live): the process
-// never holds more than its own peak and the floor. Thread caches draw budgets
-// from that sum, so no thread has to ask on the fast path. What was used least
-// recently goes first. (2) A block on a list has its next_free(), and
-// poisoned data under AddressSanitizer. (3) Nothing here is ever destroyed.
+// Invariants: (1) Cached bytes <= max(floor, peak - live): the process never
+// holds more than its own peak and the floor, which is 16 MiB for each thread
+// and at most 64. Programs whose sizes vary reach it. Thread caches draw
+// budgets from that sum, so no thread has to ask on the fast path. What was
+// used least recently goes first. (2) A block on a list has its next_free(),
+// and poisoned data under AddressSanitizer. (3) Nothing here is ever destroyed.
 // Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
 // held across fork; lists of the parent's other threads are lost to the child.
 // Fork handlers that allocate must be registered after InstallAllocator().

@@ -13,7 +13,9 @@ namespace tjit::runtime {
 constexpr unsigned kSizeClasses = 248;      // up to 512 GiB
 constexpr std::uint8_t kUncachedClass = 255;  // larger: never cached
 constexpr std::size_t kMaxClassBytes = std::size_t{1} << 39;
-constexpr std::int64_t kCacheFloor = 64 << 20;
+// So much may be cached whatever the peak: of each thread, and of all.
+constexpr std::int64_t kCacheFloorOfThread = 16 << 20;
+constexpr std::int64_t kCacheFloor = 4 * kCacheFloorOfThread;
 // From this size on blocks have colours: up to a page more.
 constexpr std::size_t kMinColouredBytes = 32 << 10;
 constexpr std::size_t kColours = 8;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -193,7 +194,8 @@ TEST_F(BlockTest, CountsLiveAndPeak) {
   EXPECT_EQ(LiveBytes(), before);
 }
 
-// Cached bytes stay below max(floor, peak - live) in every order of sizes.
+// Cached bytes stay below max(the largest floor, peak - live) in every order of
+// sizes.
 TEST_F(BlockTest, CacheIsBounded) {
   std::mt19937 random(1);
   std::vector<Block*> blocks;
@@ -216,6 +218,49 @@ TEST_F(BlockTest, CacheIsBounded) {
   }
   TrimCache();
   EXPECT_EQ(CachedBytes(), 0);
+}
+
+// What one thread leaves on the lists that frees blocks of so many sizes, one
+// MiB of each, as a program does whose sizes differ from step to step.
+std::int64_t CachedBehindManySizes() {
+  std::int64_t all = 0;
+  for (std::size_t bytes = 4 << 10; bytes < 2 << 20; bytes += bytes / 8) {
+    std::vector<Block*> blocks(1 + (1 << 20) / bytes);
+    for (Block*& block : blocks) block = AllocateBlock(bytes, true);
+    for (Block* block : blocks) FreeBlock(block);
+    all += static_cast<std::int64_t>(blocks.size() * bytes);
+  }
+  return all > 2 * kCacheFloorOfThread ? CachedBytes() : -1;
+}
+
+// In processes of their own: other tests' peaks allow more.
+TEST_F(BlockTest, ManySizesOfOneThreadAreBounded) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        const std::int64_t cached = CachedBehindManySizes();
+        std::exit(cached > kCacheFloorOfThread / 2 &&
+                          cached <= kCacheFloorOfThread
+                      ? 0
+                      : 1);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+TEST_F(BlockTest, EachThreadMayCacheMore) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        FreeBlock(AllocateBlock(1, true));  // this is the first one
+        std::int64_t cached = 0;
+        std::thread second([&] { cached = CachedBehindManySizes(); });
+        second.join();
+        std::exit(cached > kCacheFloorOfThread &&
+                          cached <= 2 * kCacheFloorOfThread
+                      ? 0
+                      : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 // Though its class has more bytes than were ever live.
