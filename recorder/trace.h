@@ -103,10 +103,16 @@ class TraceStore {
   bool WantsEviction(bool had_no_room) const;
   // True if there is much that was recorded whole before a trace was cut.
   bool HasLeftovers() const;
+  // Why a copy has fewer paths.
+  struct Dropped {
+    bool leftovers = false;
+    bool by_limits = false;
+  };
   // A store with the paths that were used most, lately more than long ago, up
   // to half the limits; the same ids. Other threads may go on with this one,
   // which takes nothing new from then on (limits of 0). Null if `stop` was set.
-  std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop)
+  std::unique_ptr<TraceStore> CopyMostUsed(const std::atomic<bool>& stop,
+                                           Dropped* dropped = nullptr)
       ABSL_NO_THREAD_SAFETY_ANALYSIS;  // nothing else knows the copy
   // The same number for a store and its copies.
   std::uint64_t lineage() const { return lineage_; }

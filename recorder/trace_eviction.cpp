@@ -43,6 +43,7 @@ struct TraceStore::Chosen {
   std::vector<const TraceNode*> nodes;  // by id
   absl::flat_hash_set<const TraceNode*> all;
   bool has_no_leftovers = false;
+  Dropped dropped;
 };
 
 void Trace::CopyCounts(const Trace& other) {
@@ -161,7 +162,10 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
     while (n->ends.load(std::memory_order_acquire) == nullptr) {
       n = n->first_child.load(std::memory_order_acquire);
     }
-    if (trims && IsLeftover(*n->ends.load(std::memory_order_acquire))) continue;
+    if (trims && IsLeftover(*n->ends.load(std::memory_order_acquire))) {
+      chosen.dropped.leftovers = true;
+      continue;
+    }
     path.clear();
     std::uint64_t path_bytes = 0;
     for (; n != top_ && !chosen.all.contains(n); n = n->parent) {
@@ -173,6 +177,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
     const unsigned part = chosen.nodes.empty() || trims ? 1 : 2;
     if (chosen.nodes.size() + path.size() > most.nodes / part ||
         bytes + path_bytes > most.bytes / part) {
+      chosen.dropped.by_limits = true;
       continue;
     }
     bytes += path_bytes;
@@ -186,7 +191,7 @@ TraceStore::Chosen TraceStore::ChooseMostUsed(
 }
 
 std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
-    const std::atomic<bool>& stop) {
+    const std::atomic<bool>& stop, Dropped* dropped) {
   std::unique_lock<Mutex> lock(mutex_, std::defer_lock);
   if (!LockUnless(stop, &lock)) return nullptr;
   std::vector<const TraceNode*> all;
@@ -196,6 +201,7 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
   // Nothing else knows the copy, and what is read of nodes does not change:
   // nobody waits long.
   const Chosen chosen = ChooseMostUsed(all);
+  if (dropped != nullptr) *dropped = chosen.dropped;
   std::unique_ptr<TraceStore> made(new TraceStore(limits(), lineage_));
   absl::flat_hash_map<const TraceNode*, TraceNode*> copies;
   copies.reserve(chosen.nodes.size() + 1);

@@ -16,8 +16,8 @@
 namespace tjit::runtime {
 namespace {
 
-// A prepared step with its tensors and its iterator. Measured over pointwise
-// ops and products, with a text of some hundred bytes that a class has no more.
+// A prepared step with its tensors and its iterator, about. Measured over
+// pointwise ops and products.
 constexpr std::size_t kPreparedBytes = 3 << 10;
 
 // Numbers the slots of `step` by first use and writes that into it.

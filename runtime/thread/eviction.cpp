@@ -153,9 +153,10 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
   absl::Cleanup go_on = [store, limits = store->limits()] {
     if (store->limits().nodes == 0) store->SetLimits(limits);
   };
-  const bool trims = store->HasLeftovers();
-  std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry);
+  TraceStore::Dropped dropped;
+  std::unique_ptr<TraceStore> copy = store->CopyMostUsed(hurry, &dropped);
   if (copy == nullptr) return false;
+  const bool is_for_limits = dropped.by_limits || !dropped.leftovers;
   std::shared_ptr<TraceStore> old;  // goes without the mutex
   std::uint32_t before = 0, after = 0;
   while (!mutex_.try_lock()) {
@@ -173,7 +174,8 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     if (InstructionLogOn()) LogForgotten(*old, *copy);
     SetStore(std::move(copy));
     std::move(go_on).Cancel();
-    process_counters_->evictions.Add();
+    if (dropped.leftovers) process_counters_->trims.Add();
+    if (is_for_limits) process_counters_->evictions.Add();
   }
   if (TellsEvents()) {
     Event event;
@@ -185,7 +187,7 @@ bool ThreadRegistry::Evict(TraceStore* store, const std::atomic<bool>& hurry) {
     tier2_->ForgetKernels();
   }
   PrintCompile(absl::StrCat("Forgotten: the ", before - after, " of ", before,
-                            trims
+                            !is_for_limits
                                 ? " recorded ops of sequences that are "
                                   "recorded in parts since"
                                 : " recorded ops that were run least, as "

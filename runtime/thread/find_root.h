@@ -1,4 +1,5 @@
-// The definition of RecordingPolicy::FindRoot, for the files that call it.
+// The definition of RecordingPolicy::FindRoot, and ForEachHotRoot(), for the
+// files that call them.
 #pragma once
 
 #include "recorder/step_shape.h"

@@ -347,7 +347,7 @@ std::string MemorySection(const Explanation& e) {
            Bytes(CountOf(e.counters, "code_bytes"))),
       "</dl>\n",
       SomeCounters("memory-counters", "Pointers and copies", e,
-                   {"memory_plans", "evictions", "blocks_exposed",
+                   {"memory_plans", "evictions", "trims", "blocks_exposed",
                     "inputs_copied", "hooks_fired"}),
       ExposuresTable(e));
 }

@@ -39,7 +39,8 @@ enum class EventKind : std::uint8_t {
   // ("blacklisted") or eager is faster ("slower"). Or a function is not
   // replayed.
   kGivenUp,
-  // The sequences that are run least were forgotten, as a limit was near.
+  // The sequences that are run least were forgotten, as a limit was near, or
+  // what was recorded of sequences before they were cut into parts.
   kEvicted,
 };
 

@@ -5,7 +5,6 @@
 #include <tjit/tjit.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <random>

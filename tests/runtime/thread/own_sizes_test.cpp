@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/testing.h"
 #include "tests/runtime/thread/run_both.h"
 
 namespace tjit {
@@ -27,9 +28,10 @@ at::Tensor Expert(const at::Tensor& x, const at::Tensor& w) {
   return y;
 }
 
-// Steps of which `ends` says whether they end at mark_step(). Each expert gets
-// one of kSizes sizes, drawn anew, or all get the same one.
-std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
+// Steps, which end at mark_step() if `marks`. Each expert gets one of kSizes
+// sizes, drawn anew, or all get the same one.
+std::vector<at::Tensor> Route(bool marks, bool is_one_size, int update_ops,
+                              Stats* learnt) {
   const at::NoGradGuard no_grad;
   torch::manual_seed(1);
   const at::Tensor tokens = torch::rand({64, 8}), w = torch::rand({8, 8}) / 8;
@@ -48,7 +50,7 @@ std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
       made.push_back(Expert(tokens.narrow(0, 0, size), w));
       if (e == 0) made[0] = Expert(made[0].abs(), w);
     }
-    for (int i = 0; i < kOpsOfUpdate / 4; ++i) {
+    for (int i = 0; i < update_ops / 4; ++i) {
       state = (state.mul(0.5).add(w).sin() - w);
     }
     results.push_back(made[static_cast<std::size_t>(step % kExperts)]);
@@ -59,40 +61,62 @@ std::vector<at::Tensor> Route(bool marks, bool is_one_size, Stats* learnt) {
 }
 
 struct Outcome {
-  Stats did;                  // behind kLearnt steps
-  std::int64_t recorded = 0;  // steps, in all
+  Stats did;  // behind kLearnt steps
+  Stats all;  // behind all of them
+  std::int64_t trims = 0, evictions = 0;
 };
 
-Outcome RunRoutes(bool marks, bool is_one_size) {
+Outcome RunRoutes(bool marks, bool is_one_size, int update_ops) {
   Outcome outcome;
+  const Stats before = stats();
   outcome.did = RunBoth(Backend::kReplay, [&](Stats* learnt) {
-    std::vector<at::Tensor> results = Route(marks, is_one_size, learnt);
-    outcome.recorded = stats().trace_steps;
+    std::vector<at::Tensor> results =
+        Route(marks, is_one_size, update_ops, learnt);
+    testing::WaitForCompiler();
+    outcome.all = stats();
     return results;
   });
+  outcome.trims = outcome.all.trims - before.trims;
+  outcome.evictions = outcome.all.evictions - before.evictions;
   return outcome;
 }
 
 class OwnSizes : public ::testing::TestWithParam<bool> {};
 
 TEST_P(OwnSizes, AreReplayedInParts) {
-  const Outcome outcome = RunRoutes(GetParam(), /*is_one_size=*/false);
+  const Outcome outcome =
+      RunRoutes(GetParam(), /*is_one_size=*/false, kOpsOfUpdate);
   const auto ops = static_cast<double>(outcome.did.ops_seen);
   EXPECT_EQ(ops, (kSteps - kLearnt) * kOpsOfStep);
   EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
       << outcome.did.to_json();
   // A path for each size of an expert, not for each of 12^5 ways to combine
   // them, and what was recorded until that was clear.
-  EXPECT_LE(outcome.recorded, 60 * kOpsOfStep);
+  EXPECT_LE(outcome.all.trace_steps, 60 * kOpsOfStep);
 }
 
 // Without marks a period may lie across two steps, and has two sizes then.
 TEST_P(OwnSizes, ThatAreOneAreReplayed) {
-  const Outcome outcome = RunRoutes(GetParam(), /*is_one_size=*/true);
+  const Outcome outcome =
+      RunRoutes(GetParam(), /*is_one_size=*/true, kOpsOfUpdate);
   const auto ops = static_cast<double>(outcome.did.ops_seen);
   EXPECT_GE(static_cast<double>(outcome.did.ops_replayed), 0.85 * ops)
       << outcome.did.to_json();
-  EXPECT_LE(outcome.recorded, 2 * kSizes * kOpsOfStep);
+  EXPECT_LE(outcome.all.trace_steps, 2 * kSizes * kOpsOfStep);
+}
+
+// A long step, recorded whole some times, is worth forgetting. No limit is
+// near.
+TEST(OwnSizesTest, WhatWasRecordedWholeIsForgotten) {
+  constexpr int kManyOps = 1000;
+  const Outcome outcome =
+      RunRoutes(/*marks=*/true, /*is_one_size=*/false, kManyOps);
+  EXPECT_GE(outcome.did.ops_replayed, outcome.did.ops_seen * 85 / 100)
+      << outcome.did.to_json();
+  EXPECT_EQ(outcome.trims, 1) << outcome.all.to_json();
+  EXPECT_EQ(outcome.evictions, 0) << outcome.all.to_json();
+  // At most the update behind each size of the last expert.
+  EXPECT_LE(outcome.all.trace_steps, 2 * kSizes * kManyOps);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ends, OwnSizes, ::testing::Bool(),
