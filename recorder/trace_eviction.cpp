@@ -54,7 +54,12 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.hot, &hot);
   Copy(other.known, &known);
   Copy(other.has_code, &has_code);
-  Copy(other.is_cut, &is_cut);
+  // One that is being cut just now is cut again.
+  if (other.is_cut.load(std::memory_order_acquire)) {
+    cuts = other.cuts;
+    has_cuts.store(true, std::memory_order_relaxed);
+    is_cut.store(true, std::memory_order_release);
+  }
   Copy(other.is_part, &is_part);
   Copy(other.ends_at_cut, &ends_at_cut);
   Copy(other.entries, &entries);

@@ -8,6 +8,7 @@
 // Tested by: tests/recorder/trace_test.cpp
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -56,6 +57,11 @@ struct Trace {
   // from now on; it is such a part; another part comes behind it. Set by any
   // thread that cuts a trace.
   std::atomic<bool> is_cut{false}, is_part{false}, ends_at_cut{false};
+  // Set by the thread that writes `cuts`: of several that cut it the first.
+  std::atomic<bool> has_cuts{false};
+  // Of one that is cut: the steps that begin its parts but the first one, in
+  // order. Written once, before is_cut is set.
+  std::vector<std::uint32_t> cuts;
   // Added to by any thread that begins a run of it.
   std::atomic<std::int64_t> entries{0};
   // Added to by any thread at the end of a complete run.
@@ -95,6 +101,11 @@ struct Trace {
   // Of the runs that begin at nodes that it owns: any thread that begins one.
   TraceTrial trial;
 
+  // A part of it ends behind so many steps.
+  bool IsCutBehind(std::uint32_t steps) const {
+    return is_cut.load(std::memory_order_acquire) &&
+           std::binary_search(cuts.begin(), cuts.end(), steps);
+  }
   // The clock is read for all of the first entries and for some of the rest.
   static bool IsMeasured(std::int64_t entry) {
     return entry < 64 || entry % 16 == 0;

@@ -225,8 +225,7 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
   }
   if (cursor_->parent != nullptr &&
       (cursor_->ends.load(std::memory_order_acquire) != nullptr ||
-       (why == BailReason::kMetaDiffers &&
-        CutAt(cursor_, *loops_, store_.get(), registry_, &counters_)))) {
+       CutAt(cursor_, why, *loops_, store_.get(), registry_, &counters_))) {
     FinishRun(FlushReason::kSegmentEnd);
   } else {
     if (run_deferred_ && cursor_->parent != nullptr) {

@@ -81,18 +81,26 @@ void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
                      threshold);
     }
   }
-  trace->is_cut.store(true, std::memory_order_relaxed);
+  if (trace->has_cuts.exchange(true, std::memory_order_relaxed)) return;
+  trace->cuts.assign(cuts.begin() + 1, cuts.end() - 1);
+  trace->is_cut.store(true, std::memory_order_release);
   if (LogsTo(LogChannel::kDetect)) PrintCut(*trace, cuts.size() - 1);
 }
 
-bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
-           ThreadRegistry* registry, Counters* counters) {
+bool CutAt(TraceNode* node, BailReason why, const LoopState& loops,
+           TraceStore* store, ThreadRegistry* registry, Counters* counters) {
   const Trace* const trace = node->owner.load(std::memory_order_acquire);
   if (!loops.has_parts || trace == nullptr ||
-      node->depth + 1 < policy::kWorthPreparing ||
-      (trace->hot.load(std::memory_order_relaxed) &&
-       !trace->is_part.load(std::memory_order_relaxed) &&
-       trace->IsWorthMorePaths()) ||
+      node->depth + 1 < policy::kWorthPreparing) {
+    return false;
+  }
+  const bool has_others_that_stay =
+      trace->hot.load(std::memory_order_relaxed) &&
+      !trace->is_part.load(std::memory_order_relaxed) &&
+      trace->IsWorthMorePaths();
+  const bool is_new_size =
+      why == BailReason::kMetaDiffers && !has_others_that_stay;
+  if ((!is_new_size && !trace->IsCutBehind(node->depth + 1)) ||
       !MayRecord(counters, node->step.op, node->id)) {
     return false;
   }

@@ -25,11 +25,12 @@ struct LoopState;
 void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
                 ThreadRegistry* registry, Counters* counters);
 
-// The sizes of the call that came are others than those of the path behind
-// `node`. True if a trace ends at `node` from now on: the thread runs sequences
-// in parts, and this one has no other sizes that came back.
-bool CutAt(TraceNode* node, const LoopState& loops, TraceStore* store,
-           ThreadRegistry* registry, Counters* counters);
+// A call came that is none of those behind `node`: why not. True if a trace
+// ends at `node` from now on: the thread runs sequences in parts, and a part of
+// this one ends there, or the call has other sizes than the path, which has
+// none that came back.
+bool CutAt(TraceNode* node, BailReason why, const LoopState& loops,
+           TraceStore* store, ThreadRegistry* registry, Counters* counters);
 
 // True if a run that was replayed up to `at` ends there, though it goes on with
 // `next` as a trace does that was cut: what comes is a sequence of its own.

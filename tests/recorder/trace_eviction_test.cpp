@@ -85,6 +85,21 @@ TEST(LeftoversTest, GoSoonBehindTheFirstCut) {
   EXPECT_FALSE(copy->WantsEviction(false));
 }
 
+TEST(LeftoversTest, ACutTraceThatIsReplayedKeepsItsCuts) {
+  TraceStore store;
+  TraceNode* const hot = Add(&store, Chain({"aten::relu", "aten::tanh"}, 8));
+  Use(&store, hot, 3);
+  Trace* const trace = hot->ends.load();
+  trace->cuts = {1};
+  EXPECT_FALSE(trace->IsCutBehind(1));  // not yet
+  trace->is_cut = true;
+  const auto copy = store.CopyMostUsed(kGoOn);
+  ASSERT_NE(copy, nullptr);
+  const Trace& copied = *copy->NodeOf(hot->id)->ends.load();
+  EXPECT_TRUE(copied.IsCutBehind(1));
+  EXPECT_FALSE(copied.IsCutBehind(2));
+}
+
 // Ten sizes of a chain of two ops; size i is run 10 * i times.
 class TenSizes : public ::testing::Test {
  protected:
