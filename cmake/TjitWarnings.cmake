@@ -11,8 +11,9 @@ function(tjit_configure target)
       -Wno-return-type-c-linkage)
   endif()
   target_compile_definitions(${target} PRIVATE
-    $<$<OR:$<CONFIG:Debug>,$<BOOL:${TJIT_SANITIZE}>>:TJIT_ASSERTS>)
-  if(TJIT_SANITIZE)
+    $<$<CONFIG:Debug>:TJIT_ASSERTS>)
+  if(TJIT_SANITIZE)  # a list: $<BOOL:> takes none with a comma
+    target_compile_definitions(${target} PRIVATE TJIT_ASSERTS)
     target_compile_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE}
       -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${TJIT_SANITIZE})
