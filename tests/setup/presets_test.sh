@@ -7,7 +7,9 @@ cmake=$1 sources=$2 torch=$3
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-for preset in debug asan tsan fuzz clang-thread-safety; do
+presets=$(cd "$sources" && "$cmake" --list-presets | sed -n 's/^ *"\(.*\)".*/\1/p')
+[[ -n $presets ]] || { echo "cmake --list-presets names none"; exit 1; }
+for preset in $presets; do
   case $preset in
     fuzz | clang-thread-safety)
       if [[ -z $(command -v clang++) ]]; then

@@ -233,18 +233,17 @@ std::int64_t CachedBehindManySizes() {
   return all > 2 * kCacheFloorOfThread ? CachedBytes() : -1;
 }
 
+// Ends the process, well if more than `least` bytes are cached and at most
+// twice as many.
+[[noreturn]] void ExitBy(std::int64_t cached, std::int64_t least) {
+  std::exit(cached > least && cached <= 2 * least ? 0 : 1);
+}
+
 // In processes of their own: other tests' peaks allow more.
 TEST_F(BlockTest, ManySizesOfOneThreadAreBounded) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        const std::int64_t cached = CachedBehindManySizes();
-        std::exit(cached > kCacheFloorOfThread / 2 &&
-                          cached <= kCacheFloorOfThread
-                      ? 0
-                      : 1);
-      },
-      testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(ExitBy(CachedBehindManySizes(), kCacheFloorOfThread / 2),
+              testing::ExitedWithCode(0), "");
 }
 
 TEST_F(BlockTest, EachThreadMayCacheMore) {
@@ -255,10 +254,7 @@ TEST_F(BlockTest, EachThreadMayCacheMore) {
         std::int64_t cached = 0;
         std::thread second([&] { cached = CachedBehindManySizes(); });
         second.join();
-        std::exit(cached > kCacheFloorOfThread &&
-                          cached <= 2 * kCacheFloorOfThread
-                      ? 0
-                      : 1);
+        ExitBy(cached, kCacheFloorOfThread);
       },
       testing::ExitedWithCode(0), "");
 }
