@@ -214,25 +214,11 @@ TraceNode* TraceStore::AddPath(TraceNode* from, std::vector<NewStep> steps,
     if (*branch == nullptr) {
       *branch = node;
     } else {
-      // Still private: nothing reaches the branch before Publish().
+      // Still private: nothing reaches the branch before it is added.
       parent->first_child.store(node, std::memory_order_relaxed);
     }
   }
   return node;
-}
-
-void TraceStore::Publish(TraceNode* node) {
-  TraceNode* parent = node->parent;
-  node->next_sibling.store(parent->first_child.load(std::memory_order_relaxed),
-                           std::memory_order_relaxed);
-  if (parent == top_) {
-    std::atomic<TraceNode*>& roots =
-        roots_[ShapeOf(node->step) % kRootBuckets];
-    node->next_root.store(roots.load(std::memory_order_relaxed),
-                          std::memory_order_relaxed);
-    roots.store(node, std::memory_order_release);
-  }
-  parent->first_child.store(node, std::memory_order_release);
 }
 
 Trace* TraceStore::FindOrMakeTrace(TraceKey key, std::uint32_t length,
@@ -280,7 +266,7 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
     end->used_at.store(clock_.load(std::memory_order_relaxed),
                        std::memory_order_relaxed);
   }
-  if (branch != nullptr) Publish(branch);
+  if (branch != nullptr) children_.Add(branch);
   return trace;
 }
 

@@ -29,6 +29,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "recorder/child_index.h"
 #include "recorder/op_record.h"
 #include "recorder/trace_key.h"
 #include "recorder/trace_node.h"
@@ -63,11 +64,7 @@ class TraceStore {
   // The node above all first steps; its step is empty.
   TraceNode* top() { return top_; }
 
-  // The first steps whose shape (see step_shape.h) may be this one: a list by
-  // next_root, newest first.
-  TraceNode* RootsOf(std::uint64_t shape) const {
-    return roots_[shape % kRootBuckets].load(std::memory_order_acquire);
-  }
+  const ChildIndex& children() const { return children_; }
 
   // Adds the path `from`, steps... and ends a trace there: the one with the
   // same key if there is one, else a new one. Steps equal to existing children
@@ -156,7 +153,6 @@ class TraceStore {
   // node, not yet linked to its parent.
   TraceNode* AddPath(TraceNode* from, std::vector<NewStep> steps,
                      TraceNode** branch) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Publish(TraceNode* node);
   Trace* FindOrMakeTrace(TraceKey key, std::uint32_t length,
                          bool starts_at_boundary)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -170,14 +166,12 @@ class TraceStore {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_, from.mutex_);
   Trace* CopyTrace(const Trace& trace) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  static constexpr std::size_t kRootBuckets = 1021;
-
   std::atomic<std::uint32_t> max_nodes_;
   std::atomic<std::uint64_t> max_bytes_;
   const std::uint64_t lineage_;
   mutable Mutex mutex_;  // of who writes
   TraceNode* top_;
-  std::array<std::atomic<TraceNode*>, kRootBuckets> roots_{};
+  ChildIndex children_;  // its Add() is for who writes
   std::atomic<std::uint32_t> node_count_{0};
   std::atomic<std::uint64_t> bytes_{0};
   // Lengths of parts that another one comes behind.

@@ -219,7 +219,7 @@ std::unique_ptr<TraceStore> TraceStore::CopyMostUsed(
     Copy(node->lived, &copy->lived);
     Copy(node->uses, &copy->uses);
     Copy(node->used_at, &copy->used_at);
-    made->Publish(copy);
+    made->children_.Add(copy);
     copies.emplace(node, copy);
   }
   for (const auto& [node, copy] : copies) {

@@ -170,9 +170,10 @@ struct alignas(64) TraceNode {
   std::vector<SlotRecord> new_slots;
   // Written under the store's mutex when a child is published.
   std::atomic<TraceNode*> first_child{nullptr};
-  // Both are written once, under the store's mutex, before this node is linked.
+  // Both are written under the store's mutex, before a reader comes from them;
+  // the first one also when a first step comes that is to be behind this one.
   std::atomic<TraceNode*> next_sibling{nullptr};
-  std::atomic<TraceNode*> next_root{nullptr};  // first steps: same bucket
+  std::atomic<TraceNode*> next_of_shape{nullptr};  // in the same bucket
   // A trace is complete here. Set once, under the store's mutex.
   std::atomic<Trace*> ends{nullptr};
   // First trace through this node. Set once, under the store's mutex.

@@ -108,4 +108,42 @@ class CompactStep final : public NodeExtra {
   std::vector<std::shared_ptr<const TensorTemplate>> forms_;
 };
 
+// The tensor arguments of a step, from its compact step if it has one: in a
+// record each takes three lines of the cache.
+class SlotArgs {
+ public:
+  struct Arg {
+    std::int32_t slot;
+    bool written;
+    const TensorGeometry* geometry;  // null: undefined
+
+    std::int64_t offset() const {
+      return geometry->offset * static_cast<std::int64_t>(geometry->itemsize);
+    }
+  };
+
+  explicit SlotArgs(const TraceNode& node)
+      : record_(node.step), step_(CompactStep::Of(node)) {}
+  explicit SlotArgs(const StepRecord& record)
+      : record_(record), step_(nullptr) {}
+  std::uint32_t size() const {
+    return step_ != nullptr ? step_->arg_count()
+                            : static_cast<std::uint32_t>(record_.args.size());
+  }
+  Arg operator[](std::uint32_t i) const {
+    if (step_ == nullptr) {
+      const ArgRecord& arg = record_.args[i];
+      return {arg.slot, arg.written,
+              arg.slot == kNoSlot ? nullptr : &arg.geometry};
+    }
+    const CompactArg& arg = step_->args()[i];
+    return {arg.slot, arg.written,
+            arg.form == nullptr ? nullptr : &arg.form->geometry};
+  }
+
+ private:
+  const StepRecord& record_;
+  const CompactStep* const step_;
+};
+
 }  // namespace tjit::runtime

@@ -17,9 +17,9 @@
 namespace tjit::runtime {
 namespace {
 
-// In a trace of thousands of steps the next one has left the cache since the
-// last run. The pipeline is two steps long: what the next one reads, and the
-// node after that.
+// In a long trace, or one of many sizes, the next step has left the cache since
+// its last run. The pipeline is two steps long: what the next one reads, and
+// the node after that.
 void PrefetchAfter(const TraceNode* node) {
   constexpr std::size_t kLine = 64;
   const TraceNode* next = node->likely.load(std::memory_order_relaxed);
@@ -55,7 +55,7 @@ void PrefetchAfter(const TraceNode* node) {
 }
 
 Decision TraceCursor::AdvanceDeferred(CallFrame& frame, TraceNode* node) {
-  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
+  PrefetchAfter(node);
   return AdvanceDeferring(frame, node, CompactStep::Of(*node),
                           /*owns_arguments=*/false);
 }
@@ -173,7 +173,7 @@ enum class Likeness : std::uint8_t {
   const std::size_t slots_before = run_.slots.size();
   BailReason why = BailReason::kOpDiffers;
   if (!BindSlots(frame, node, &run_, &why)) return false;
-  if (ClaimSlots(node.step)) return true;
+  if (ClaimSlots(SlotArgs(node))) return true;
   UnbindFrom(&run_, slots_before);
   return false;
 }
@@ -192,7 +192,7 @@ enum class Likeness : std::uint8_t {
 
 [[gnu::always_inline]] inline std::optional<Decision> TraceCursor::AdvanceFast(
     CallFrame& frame, TraceNode* node, const CompactStep* step) {
-  if (node->depth >= policy::kPrefetchFrom) PrefetchAfter(node);
+  PrefetchAfter(node);
   if (!step->is_fast() || !IsFastCall(frame, *node, *step)) {
     return AdvanceLike(frame, node, step);
   }

@@ -11,13 +11,13 @@ namespace tjit::runtime {
 template <class Accept>
 TraceNode* RecordingPolicy::FindRoot(const CallFrame& frame,
                                  Accept accept) const {
-  BailReason why;
   for (const std::uint64_t shape :
        {ShapeOf(frame, context_), AtCallShape(frame.entry.id, context_)}) {
-    for (TraceNode* n = store_->RootsOf(shape); n != nullptr;
-         n = n->next_root.load(std::memory_order_acquire)) {
-      if (MatchShape(frame, context_, n->step, &why) && accept(n)) return n;
-    }
+    TraceNode* const root =
+        store_->children().Find(store_->top(), shape, [&](TraceNode* n) {
+          return MatchNode(frame, context_, *n, nullptr) && accept(n);
+        });
+    if (root != nullptr) return root;
   }
   return nullptr;
 }
@@ -25,16 +25,13 @@ TraceNode* RecordingPolicy::FindRoot(const CallFrame& frame,
 // Calls f(root, trace) for the first steps of hot traces that are of this op,
 // whatever their sizes.
 template <class F>
-void ForEachHotRoot(TraceStore& store, OpId op, F f) {
-  const TraceNode* const top = store.top();
-  for (const TraceNode* n = top->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    const Trace* const trace = n->owner.load(std::memory_order_acquire);
-    if (n->step.op == op && trace != nullptr &&
-        trace->hot.load(std::memory_order_relaxed)) {
-      f(*n, *trace);
+void ForEachHotRoot(const TraceStore& store, OpId op, F f) {
+  store.children().ForEachRoot(op, [&](const TraceNode& root) {
+    const Trace* const trace = root.owner.load(std::memory_order_acquire);
+    if (trace != nullptr && trace->hot.load(std::memory_order_relaxed)) {
+      f(root, *trace);
     }
-  }
+  });
 }
 
 }  // namespace tjit::runtime

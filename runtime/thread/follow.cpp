@@ -1,13 +1,14 @@
 // The half of ThreadState that follows a trace: finds the step that a call
 // is, claims what it needs and hands it to Defer().
 // What is usual is in fast_path.cpp.
+#include "recorder/step_shape.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
 #include "runtime/report/log.h"
+#include "runtime/segment/compact_step.h"
 #include "runtime/thread/exit_notes.h"
-#include "runtime/thread/find_root.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
@@ -19,9 +20,8 @@ namespace tjit::runtime {
 
 TraceNode* TraceCursor::FindChild(TraceNode* from, CallFrame& frame,
                                   BailReason* why) {
-  TraceNode* likely = from->likely.load(std::memory_order_relaxed);
-  const auto matches = [&](TraceNode* n) {
-    if (!MatchShape(frame, context_, n->step, why)) return false;
+  const auto matches = [&](TraceNode* n, BailReason* why_shape) {
+    if (!MatchNode(frame, context_, *n, why_shape)) return false;
     if (n->step.kind == StepKind::kAtCall) return true;
     if (frame.entry.may_throw_on_values && !ValuesPassWhenReady(frame) &&
         !Planted(Defect::kLateError)) {
@@ -30,22 +30,25 @@ TraceNode* TraceCursor::FindChild(TraceNode* from, CallFrame& frame,
     }
     return BindSlots(frame, *n, &run_, why);
   };
-  if (from == store_->top()) {
-    if (matches(root_)) return root_;
-    const BailReason first_why = *why;
-    TraceNode* other =
-        FindRoot(frame, [&](TraceNode* n) { return n != root_ && matches(n); });
-    if (other == nullptr) *why = first_why;
-    return other;
+  TraceNode* const first = from == store_->top() ? root_ : from->likely.load();
+  if (first == nullptr) {  // no child was followed yet
+    TraceNode* n = from->first_child.load();
+    while (n != nullptr && !matches(n, why)) n = n->next_sibling.load();
+    return n;
   }
-  if (likely != nullptr && matches(likely)) return likely;
+  if (matches(first, why)) return first;
+  const auto find = [&](std::uint64_t shape, std::uint32_t newer_than) {
+    return store_->children().Find(from, shape, [&](TraceNode* n) {
+      return n != first && n->id > newer_than && matches(n, nullptr);
+    });
+  };
   const BailReason first_why = *why;
-  for (TraceNode* n = from->first_child.load(std::memory_order_acquire);
-       n != nullptr; n = n->next_sibling.load(std::memory_order_acquire)) {
-    if (n != likely && matches(n)) return n;
-  }
-  if (likely != nullptr) *why = first_why;
-  return nullptr;
+  // What was recorded last holds.
+  TraceNode* const other = find(AtCallShape(frame.entry.id, context_), 0);
+  const std::uint32_t at_call = other != nullptr ? other->id : 0;
+  TraceNode* const newer = find(ShapeOf(frame, context_), at_call);
+  *why = first_why;
+  return newer != nullptr ? newer : other;
 }
 
 bool TraceCursor::ValuesPassWhenReady(CallFrame& frame) {
@@ -69,10 +72,11 @@ bool MustRunBefore(const PendingQueue* queue, const SlotBinding& slot,
 
 }  // namespace
 
-bool PendingQueue::ClaimSlots(const StepRecord& step) {
+bool PendingQueue::ClaimSlots(const SlotArgs& args) {
   const std::size_t owned_before = run_.owned.size();
   const std::size_t readers_before = run_.readers.size();
-  for (const ArgRecord& arg : step.args) {
+  for (std::uint32_t i = 0; i < args.size(); ++i) {
+    const SlotArgs::Arg arg = args[i];
     if (arg.slot == kNoSlot) continue;
     const auto s = static_cast<std::uint32_t>(arg.slot);
     const SlotBinding& slot = run_.slots[s];
@@ -162,8 +166,7 @@ void PendingQueue::FlushForeignOwners(const CallFrame& frame) {
   for (const TensorRef& ref : frame.tensors) {
     if (ref.impl == nullptr) continue;
     const c10::StorageImpl* storage = StorageOf(ref.impl);
-    if (storage == nullptr) continue;
-    Block* block = BlockOf(storage);
+    Block* const block = storage == nullptr ? nullptr : BlockOf(storage);
     if (block == nullptr) continue;
     PendingQueue* owner = block->owner.load(std::memory_order_acquire);
     if (owner != nullptr && owner != this) {
@@ -193,7 +196,7 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
                         !is_eager && !LearnsCalls(*node) &&
                         node->step.kind == StepKind::kDeferred &&
                         g_settings.may_defer();
-    if (defers && !ClaimSlots(node->step)) {
+    if (defers && !ClaimSlots(SlotArgs(*node))) {
       const bool runs_first = MustRunFirst(node->step);
       UnbindFrom(&run_, slots_before);
       if (runs_first && run_.pending.empty()) {  // it would be so again
@@ -239,10 +242,9 @@ bool TraceCursor::TryFollow(CallFrame& frame, Decision* decision) {
 }
 
 inline void TraceCursor::MoveCursor(TraceNode* node) {
-  if (cursor_ != store_->top()) {
-    if (cursor_->likely.load(std::memory_order_relaxed) != node) {
-      cursor_->likely.store(node, std::memory_order_relaxed);
-    }
+  if (cursor_ != store_->top() &&
+      cursor_->likely.load(std::memory_order_relaxed) != node) {
+    cursor_->likely.store(node, std::memory_order_relaxed);
   }
   cursor_ = node;
 }
@@ -250,9 +252,8 @@ inline void TraceCursor::MoveCursor(TraceNode* node) {
 Decision TraceCursor::Advance(CallFrame& frame, TraceNode* node, bool defers) {
   MoveCursor(node);
   if (defers) {
-    if (modes_ != nullptr && modes_->BeginOp(frame, node, run_)) [[unlikely]] {
+    if (modes_ != nullptr && modes_->BeginOp(frame, node, run_)) [[unlikely]]
       return Decision::kEager;
-    }
     return AdvanceDeferred(frame, node);
   }
   CountEager(frame);

@@ -2,10 +2,12 @@
 
 #include <c10/core/TensorImpl.h>
 
+#include <algorithm>
 #include <exception>
 
 #include "recorder/step_shape.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/segment/compact_step.h"
 #include "runtime/thread/copied_slot.h"
 #include "support/policy.h"
 
@@ -88,6 +90,49 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
     }
   }
   return true;
+}
+
+namespace {
+
+// MatchShape() by what following reads. Its reason is not known.
+bool IsCompactStep(const CallFrame& frame, std::uint32_t context,
+                   const TraceNode& node, const CompactStep& step) {
+  if (step.op() != frame.entry.id || step.context() != context ||
+      step.arg_count() != frame.tensors.size() ||
+      step.scalar_count() != frame.scalars.size() ||
+      step.static_count() != frame.statics.size() || !frame.recordable ||
+      !std::equal(frame.statics.begin(), frame.statics.end(), step.statics())) {
+    return false;
+  }
+  for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
+    if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
+        !MayBecome(frame, i, node.step.scalars[i])) {
+      return false;
+    }
+  }
+  const CompactArg* arg = step.args();
+  for (const TensorRef& ref : frame.tensors) {
+    const TensorTemplate* form = (arg++)->form;
+    if ((ref.impl == nullptr) != (form == nullptr)) return false;
+    if (form != nullptr && !HasBytesOf(ref.impl, *form) &&
+        !SameGeometry(ref.impl, form->geometry)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool MatchNode(const CallFrame& frame, std::uint32_t context,
+               const TraceNode& node, BailReason* why) {
+  BailReason nobody_asks = BailReason::kCount;
+  if (const CompactStep* step = CompactStep::Of(node)) {
+    if (IsCompactStep(frame, context, node, *step)) return true;
+    if (why == nullptr) return false;
+  }
+  return MatchShape(frame, context, node.step,
+                    why == nullptr ? &nobody_asks : why);
 }
 
 std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context) {
@@ -238,14 +283,14 @@ class SlotMatch {
  public:
   SlotMatch(const CallFrame& frame, const TraceNode& node, Run* run,
             NewBindings* added)
-      : frame_(frame), node_(node), run_(*run), added_(*added) {}
+      : frame_(frame), node_(node), args_(node), run_(*run), added_(*added) {}
 
   bool Holds() {
-    for (std::uint32_t i = 0; i < node_.step.args.size(); ++i) {
-      const ArgRecord& arg = node_.step.args[i];
+    for (std::uint32_t i = 0; i < args_.size(); ++i) {
+      const SlotArgs::Arg arg = args_[i];
       if (arg.slot == kNoSlot) continue;
       const c10::TensorImpl* impl = frame_.tensors[i].impl;
-      const std::int64_t shift = ShiftOf(impl, arg.geometry);
+      const std::int64_t shift = ShiftOf(impl, *arg.geometry);
       const auto s = static_cast<std::size_t>(arg.slot);
       const std::size_t bound = run_.slots.size();
       const bool holds =
@@ -268,13 +313,13 @@ class SlotMatch {
   }
 
   // A slot that a step before has used.
-  bool IsBound(const ArgRecord& arg, const c10::TensorImpl* impl,
+  bool IsBound(const SlotArgs::Arg& arg, const c10::TensorImpl* impl,
                std::int64_t shift) {
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
     sees_shared_ |= slot.shares;
     if (slot.copied) {
       const bool holds = !arg.written && MayBeCopied(StorageOf(impl)) &&
-                         CopyHolds(slot, RangeOf(impl), OffsetOf(arg));
+                         CopyHolds(slot, RangeOf(impl), arg.offset());
       return holds || Fail(BailReason::kInputExposed);
     }
     const Block* block = BlockOf(StorageOf(impl));
@@ -311,7 +356,7 @@ class SlotMatch {
            Fail(BailReason::kPlaceDiffers);
   }
 
-  bool Add(const ArgRecord& arg, const c10::TensorImpl* impl,
+  bool Add(const SlotArgs::Arg& arg, const c10::TensorImpl* impl,
            std::int64_t shift) {
     Block* block = nullptr;
     const Access access =
@@ -344,7 +389,7 @@ class SlotMatch {
   // sequence of any length. The slot is none that a plan may use again (see
   // FateOf()), as that needs the size of the record.
   static bool HasSizeOf(const c10::StorageImpl* storage,
-                        const SlotRecord& record, const ArgRecord& arg,
+                        const SlotRecord& record, const SlotArgs::Arg& arg,
                         const c10::TensorImpl* impl) {
     const std::uint64_t bytes = storage->nbytes();
     if (bytes == record.bytes) return true;
@@ -377,6 +422,7 @@ class SlotMatch {
 
   const CallFrame& frame_;
   const TraceNode& node_;
+  const SlotArgs args_;
   Run& run_;
   NewBindings& added_;
   bool sees_shared_ = false;  // slots that share their storage

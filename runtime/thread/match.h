@@ -30,6 +30,11 @@ bool MayBecome(const CallFrame& frame, std::uint32_t i,
 bool MatchShape(const CallFrame& frame, std::uint32_t context,
                 const StepRecord& step, BailReason* why);
 
+// The same of the step of `node`, which is quicker once it has been deferred.
+// `why` may be null: nobody asks.
+bool MatchNode(const CallFrame& frame, std::uint32_t context,
+               const TraceNode& node, BailReason* why);
+
 // The step shape (recorder/step_shape.h) of a call.
 std::uint64_t ShapeOf(const CallFrame& frame, std::uint32_t context);
 

@@ -39,6 +39,7 @@ namespace tjit::runtime {
 
 class OwnerStateLock;
 class RegionVisits;
+class SlotArgs;
 class StateLock;
 class ThreadRegistry;
 struct Difference;
@@ -97,7 +98,7 @@ class PendingQueue {
   void FlushForeignOwners(const CallFrame& frame);
   // Makes this state the owner of the step's blocks; false if another thread
   // owns one, or the thread's own ops must run first.
-  bool ClaimSlots(const StepRecord& step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ClaimSlots(const SlotArgs& args) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // True if ClaimSlots() may have failed because of blocks that the thread owns
   // over other slots: these are free once its ops have run.
   // REQUIRES: the slots of the step are bound.

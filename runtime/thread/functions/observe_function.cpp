@@ -342,12 +342,12 @@ bool FunctionCalls::FollowFunction(CallFrame& frame, Decision* decision) {
         StateLock lock(this);
         const std::size_t slots = run_.slots.size();
         if (!g_settings.may_defer() ||
-            !MatchShape(frame, context_, node->step, &why) ||
+            !MatchNode(frame, context_, *node, &why) ||
             (frame.entry.may_throw_on_values && !ValuesPassWhenReady(frame)) ||
             !BindSlots(frame, *node, &run_, &why)) {
           break;
         }
-        if (ClaimSlots(node->step)) {
+        if (ClaimSlots(SlotArgs(*node))) {
           root_ = nodes.front();
           cursor_ = node;
           if (!Defer(frame, node, CompactStep::Of(*node),

@@ -7,6 +7,7 @@
 // drained like any other. A run ends with every flush.
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
+#include "runtime/segment/compact_step.h"
 #include "runtime/thread/copied_slot.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
@@ -109,7 +110,7 @@ Decision ThreadState::CallLate(CallFrame& frame) {
     StateLock lock(this);
     if (!RecordLate(frame)) break;
     StepRecorder& capture = modes_->late.capture;
-    if (ClaimSlots(capture.steps().back().step)) {
+    if (ClaimSlots(SlotArgs(capture.steps().back().step))) {
       OpenCallFor(capture.steps().back().step, nullptr,
                   modes_->late.slots_before, std::move(lock));
       frame.wants_capture = true;
