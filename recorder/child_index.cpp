@@ -35,11 +35,12 @@ void ChildIndex::Add(TraceNode* node) {
   }
   node->next_sibling.store(link->load(std::memory_order_relaxed),
                            std::memory_order_relaxed);
-  link->store(node, std::memory_order_release);
+  // Who sees the node finds it, too.
   if (new_bucket != nullptr) {
     roots_of_op_[node->step.op % kOpBuckets].store(new_bucket,
                                                    std::memory_order_release);
   }
+  link->store(node, std::memory_order_release);
 }
 
 }  // namespace tjit

@@ -39,8 +39,11 @@
 namespace tjit {
 
 // Where an access begins in the record, in bytes.
+inline std::int64_t OffsetOf(const TensorGeometry& g) {
+  return g.offset * static_cast<std::int64_t>(g.itemsize);
+}
 inline std::int64_t OffsetOf(const ArgRecord& arg) {
-  return arg.geometry.offset * static_cast<std::int64_t>(arg.geometry.itemsize);
+  return OffsetOf(arg.geometry);
 }
 
 // `steps` follow a path that has slots [0, first_slot). Slots are numbered by

@@ -1,6 +1,6 @@
 // A hash of what two calls must share to match exactly: op, context, dtypes,
-// sizes and strides. Finds the first step of a trace among many that begin
-// with the same op in other sizes; it only proposes.
+// sizes and strides. Finds a step among the many of the same op in other sizes
+// that begin a trace or follow one step (child_index.h); it only proposes.
 // Tested by: tests/recorder/trace_test.cpp
 #pragma once
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "recorder/sightings.h"
-#include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"

@@ -18,7 +18,6 @@
 // Source: LuaJIT lj_trace.c (hot counts, penalties, side traces).
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

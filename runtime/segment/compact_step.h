@@ -116,10 +116,6 @@ class SlotArgs {
     std::int32_t slot;
     bool written;
     const TensorGeometry* geometry;  // null: undefined
-
-    std::int64_t offset() const {
-      return geometry->offset * static_cast<std::int64_t>(geometry->itemsize);
-    }
   };
 
   explicit SlotArgs(const TraceNode& node)

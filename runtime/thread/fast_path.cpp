@@ -12,7 +12,6 @@
 #include "runtime/thread/observers.h"
 #include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
-#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -71,33 +70,12 @@ inline bool Holds(const c10::StorageImpl* storage, const Block* block) {
   return p.get() == block->data && p.get_context() == block->data;
 }
 
-[[gnu::noinline]] bool OthersMayBecome(const CallFrame& frame,
-                                       const TraceNode& node,
-                                       const CompactStep& step) {
-  for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
-    if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
-        !MayBecome(frame, i, node.step.scalars[i])) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// REQUIRES (both): the call has as many as the step.
+// REQUIRES: the call has as many as the step.
 [[gnu::always_inline]] inline bool HasSameScalars(const CallFrame& frame,
                                                   const CompactStep& step) {
   const ScalarValue* then = step.scalars();
   for (const ScalarValue& now : frame.scalars) {
     if (!now.SameBits(*then++)) return false;
-  }
-  return true;
-}
-
-[[gnu::always_inline]] inline bool HasSameStatics(const CallFrame& frame,
-                                                  const CompactStep& step) {
-  const std::uint64_t* then = step.statics();
-  for (const std::uint64_t now : frame.statics) {
-    if (*then++ != now) return false;
   }
   return true;
 }
@@ -206,20 +184,6 @@ enum class Likeness : std::uint8_t {
   }
   return AdvanceDeferring(frame, node, step, /*owns_arguments=*/true);
 }
-
-namespace {
-
-// Everything but the values and the tensors themselves.
-[[gnu::always_inline]] inline bool HasKindOf(const CallFrame& frame,
-                                             std::uint32_t context,
-                                             const CompactStep& step) {
-  return step.op() == frame.entry.id && step.context() == context &&
-         step.arg_count() == frame.tensors.size() &&
-         step.scalar_count() == frame.scalars.size() &&
-         step.static_count() == frame.statics.size() && frame.recordable;
-}
-
-}  // namespace
 
 [[gnu::always_inline]] inline std::optional<Decision> TraceCursor::FollowFast(
     CallFrame& frame) {

@@ -1,19 +1,16 @@
-// The half of ThreadState that follows a trace: finds the step that a call
-// is, claims what it needs and hands it to Defer().
-// What is usual is in fast_path.cpp.
+// The half of ThreadState that follows a trace: finds the step that a call is,
+// claims what it needs and hands it to Defer(). See fast_path.cpp first.
 #include "recorder/step_shape.h"
 #include "runtime/call/interpose.h"
 #include "runtime/call/value_checks.h"
 #include "runtime/platform/settings.h"
 #include "runtime/platform/test_hooks.h"
-#include "runtime/report/log.h"
 #include "runtime/segment/compact_step.h"
 #include "runtime/thread/exit_notes.h"
 #include "runtime/thread/loop_state.h"
 #include "runtime/thread/match.h"
 #include "runtime/thread/self_check/mode_state.h"
 #include "runtime/thread/size_cuts.h"
-#include "runtime/thread/thread_registry.h"
 #include "runtime/thread/thread_state.h"
 
 namespace tjit::runtime {
@@ -37,18 +34,21 @@ TraceNode* TraceCursor::FindChild(TraceNode* from, CallFrame& frame,
     return n;
   }
   if (matches(first, why)) return first;
-  const auto find = [&](std::uint64_t shape, std::uint32_t newer_than) {
+  const BailReason first_why = *why;
+  const auto find = [&](std::uint64_t shape, StepKind kind, std::uint32_t id) {
     return store_->children().Find(from, shape, [&](TraceNode* n) {
-      return n != first && n->id > newer_than && matches(n, nullptr);
+      return n != first && n->step.kind == kind && n->id > id &&
+             matches(n, nullptr);
     });
   };
-  const BailReason first_why = *why;
-  // What was recorded last holds.
-  TraceNode* const other = find(AtCallShape(frame.entry.id, context_), 0);
-  const std::uint32_t at_call = other != nullptr ? other->id : 0;
-  TraceNode* const newer = find(ShapeOf(frame, context_), at_call);
+  TraceNode* const at_call =
+      find(AtCallShape(frame.entry.id, context_), StepKind::kAtCall, 0);
+  // What was recorded last holds, but for first steps.
+  const bool all = at_call == nullptr || from == store_->top();
+  TraceNode* const other = find(ShapeOf(frame, context_), StepKind::kDeferred,
+                                all ? 0 : at_call->id);
   *why = first_why;
-  return newer != nullptr ? newer : other;
+  return other != nullptr ? other : at_call;
 }
 
 bool TraceCursor::ValuesPassWhenReady(CallFrame& frame) {

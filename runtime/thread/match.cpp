@@ -2,12 +2,10 @@
 
 #include <c10/core/TensorImpl.h>
 
-#include <algorithm>
 #include <exception>
 
 #include "recorder/step_shape.h"
 #include "runtime/platform/test_hooks.h"
-#include "runtime/segment/compact_step.h"
 #include "runtime/thread/copied_slot.h"
 #include "support/policy.h"
 
@@ -92,23 +90,26 @@ bool MatchShape(const CallFrame& frame, std::uint32_t context,
   return true;
 }
 
-namespace {
-
-// MatchShape() by what following reads. Its reason is not known.
-bool IsCompactStep(const CallFrame& frame, std::uint32_t context,
-                   const TraceNode& node, const CompactStep& step) {
-  if (step.op() != frame.entry.id || step.context() != context ||
-      step.arg_count() != frame.tensors.size() ||
-      step.scalar_count() != frame.scalars.size() ||
-      step.static_count() != frame.statics.size() || !frame.recordable ||
-      !std::equal(frame.statics.begin(), frame.statics.end(), step.statics())) {
-    return false;
-  }
+[[gnu::noinline]] bool OthersMayBecome(const CallFrame& frame,
+                                       const TraceNode& node,
+                                       const CompactStep& step) {
   for (std::uint32_t i = 0; i < step.scalar_count(); ++i) {
     if (!step.scalars()[i].SameBits(frame.scalars[i]) &&
         !MayBecome(frame, i, node.step.scalars[i])) {
       return false;
     }
+  }
+  return true;
+}
+
+namespace {
+
+// MatchShape() by what following reads. Its reason is not known.
+bool IsCompactStep(const CallFrame& frame, std::uint32_t context,
+                   const TraceNode& node, const CompactStep& step) {
+  if (!HasKindOf(frame, context, step) || !HasSameStatics(frame, step) ||
+      !OthersMayBecome(frame, node, step)) {
+    return false;
   }
   const CompactArg* arg = step.args();
   for (const TensorRef& ref : frame.tensors) {
@@ -318,8 +319,9 @@ class SlotMatch {
     const SlotBinding& slot = run_.slots[static_cast<std::size_t>(arg.slot)];
     sees_shared_ |= slot.shares;
     if (slot.copied) {
-      const bool holds = !arg.written && MayBeCopied(StorageOf(impl)) &&
-                         CopyHolds(slot, RangeOf(impl), arg.offset());
+      const bool holds =
+          !arg.written && MayBeCopied(StorageOf(impl)) &&
+          CopyHolds(slot, RangeOf(impl), OffsetOf(*arg.geometry));
       return holds || Fail(BailReason::kInputExposed);
     }
     const Block* block = BlockOf(StorageOf(impl));

@@ -9,6 +9,7 @@
 #include "runtime/call/call_frame.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/call/trace_run.h"
+#include "runtime/segment/compact_step.h"
 #include "support/bail.h"
 #include "support/policy.h"
 
@@ -24,6 +25,31 @@ inline std::int64_t ShiftOf(const c10::TensorImpl* impl,
 // True if scalar `i` of the call may stand where another value was recorded.
 bool MayBecome(const CallFrame& frame, std::uint32_t i,
                const ScalarRecord& recorded);
+
+// Everything but the values and the tensors themselves.
+[[gnu::always_inline]] inline bool HasKindOf(const CallFrame& frame,
+                                             std::uint32_t context,
+                                             const CompactStep& step) {
+  return step.op() == frame.entry.id && step.context() == context &&
+         step.arg_count() == frame.tensors.size() &&
+         step.scalar_count() == frame.scalars.size() &&
+         step.static_count() == frame.statics.size() && frame.recordable;
+}
+
+// REQUIRES: the call has as many as the step.
+[[gnu::always_inline]] inline bool HasSameStatics(const CallFrame& frame,
+                                                  const CompactStep& step) {
+  const std::uint64_t* then = step.statics();
+  for (const std::uint64_t now : frame.statics) {
+    if (*then++ != now) return false;
+  }
+  return true;
+}
+
+// True if the scalars of the call may stand where those of the step do.
+// REQUIRES: the call has as many as the step.
+bool OthersMayBecome(const CallFrame& frame, const TraceNode& node,
+                     const CompactStep& step);
 
 // Everything of a step but which storages it uses: op, context, statics,
 // scalars, geometry. No side effects.

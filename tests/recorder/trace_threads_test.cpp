@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "recorder/step_shape.h"
 #include "recorder/trace.h"
 #include "recorder/trace_verifier.h"
 #include "tests/recorder/path_builder.h"
@@ -38,9 +39,9 @@ PathBuilder Path(int number, double scalar) {
 }
 
 // Walks down the trie as a cursor does, and checks what it sees.
-int Walk(TraceNode* top, unsigned seed) {
+int Walk(TraceStore* store, unsigned seed) {
   int ends = 0;
-  TraceNode* node = top;
+  TraceNode* node = store->top();
   std::vector<const TraceNode*> path;
   while (true) {
     TraceNode* next = node->likely.load(std::memory_order_acquire);
@@ -53,6 +54,14 @@ int Walk(TraceNode* top, unsigned seed) {
     }
     if (next == nullptr) break;
     EXPECT_EQ(next->parent, node);
+    EXPECT_EQ(store->children().Find(node, ShapeOf(next->step),
+                                     [&](TraceNode* n) { return n == next; }),
+              next);
+    bool is_root = false;
+    store->children().ForEachRoot(next->step.op, [&](const TraceNode& root) {
+      is_root |= &root == next;
+    });
+    EXPECT_EQ(is_root, node == store->top());
     EXPECT_NE(next->owner.load(std::memory_order_acquire), nullptr);
     next->step.scalars[0].IsRuntime();
     node->likely.store(next, std::memory_order_release);
@@ -78,7 +87,7 @@ TEST(TraceThreadsTest, ReadersNeedNoLock) {
     readers.emplace_back([&, id] {
       unsigned seed = id;
       while (!is_done.load(std::memory_order_acquire)) {
-        ends += Walk(store.top(), seed++ * 2654435761u);
+        ends += Walk(&store, seed++ * 2654435761u);
       }
     });
   }
