@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "recorder/sightings.h"
+#include "recorder/step_shape.h"
 #include "recorder/trace_parse.h"
 #include "recorder/trace_text.h"
 #include "recorder/trace_verifier.h"
@@ -31,16 +32,9 @@ bool SameStep(const StepRecord& a, const StepRecord& b) {
          SameList(a.results, b.results, SameResult);
 }
 
-TraceNode* FindChild(const TraceNode* node, const NewStep& wanted) {
-  TraceNode* child = node->first_child.load(std::memory_order_acquire);
-  while (child != nullptr) {
-    if (SameStep(child->step, wanted.step) &&
-        SameList(child->new_slots, wanted.new_slots, SameSlot)) {
-      return child;
-    }
-    child = child->next_sibling.load(std::memory_order_acquire);
-  }
-  return nullptr;
+bool IsStep(const TraceNode& node, const NewStep& step) {
+  return SameStep(node.step, step.step) &&
+         SameList(node.new_slots, step.new_slots, SameSlot);
 }
 
 // A scalar that may vary and was seen with another value is a run-time
@@ -189,7 +183,9 @@ TraceNode* TraceStore::AddPath(TraceNode* from, std::vector<NewStep> steps,
   TraceNode* node = from;
   std::size_t i = 0;
   for (; i < steps.size(); ++i) {
-    TraceNode* child = FindChild(node, steps[i]);
+    TraceNode* child =
+        children_.Find(node, ShapeOf(steps[i].step),
+                       [&](TraceNode* n) { return IsStep(*n, steps[i]); });
     if (child == nullptr) break;
     MergeScalars(child, steps[i].step);
     node = child;
