@@ -14,6 +14,10 @@ constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ull;
 // that the period of a stream is also that of its boundaries.
 constexpr std::uint64_t kMarkSalt = 0xD6E8FEB86659FD93ull;
 
+StreamToken Marked(StreamToken token) {
+  return {token.exact ^ kMarkSalt, token.loose ^ kMarkSalt};
+}
+
 }  // namespace
 
 HotDetector::HotDetector()
@@ -29,13 +33,13 @@ void HotDetector::Break() {
 }
 
 [[gnu::hot]] HotDetector::Candidate HotDetector::Observe(
-    std::uint64_t token, std::uint8_t flags, std::int64_t live,
+    StreamToken token, std::uint8_t flags, std::int64_t live,
     std::int64_t elements) {
-  if (flags & kAfterMarkStep) token ^= kMarkSalt;
+  if (flags & kAfterMarkStep) token = Marked(token);
   Push(token, flags, live);
   const std::uint32_t distance = RecordFingerprint();
   if (period_ != 0) {
-    if (ring_[n() - 1 - period_] == token) {
+    if (GoesOn()) {
       elements_ += elements;
       if (++run_ >= next_close_) {
         next_close_ += period_;
@@ -44,22 +48,32 @@ void HotDetector::Break() {
       const bool is_open = run_ < period_;
       return is_open && flags != 0 ? Shorten(distance) : Candidate{};
     }
-    Lose();
+    const Candidate stretch = Lose();
+    if (stretch.period != 0) return stretch;
   }
   return Search(distance);
 }
 
-bool HotDetector::Expects(std::uint64_t token, std::uint8_t flags) const {
-  if (flags & kAfterMarkStep) token ^= kMarkSalt;
-  return period_ != 0 && ring_[n() - period_] == token;
+// In a loop of a few ops over operands that are drawn all tokens would be
+// alike, in whatever order they come.
+bool HotDetector::GoesOn() const {
+  const std::uint64_t last = n() - 1, before = last - period_;
+  return ring_[last] == ring_[before] ||
+         (period_ >= kAnchor && ring_.AreAlike(last, before));
 }
 
-void HotDetector::Push(std::uint64_t token, std::uint8_t flags,
+bool HotDetector::Expects(StreamToken token, std::uint8_t flags,
+                          std::uint32_t distance) const {
+  if (flags & kAfterMarkStep) token = Marked(token);
+  return ring_.IsAlike(n() - distance, token);
+}
+
+void HotDetector::Push(StreamToken token, std::uint8_t flags,
                        std::int64_t live) {
   ring_.Push(token);
   live_[(n() - 1) & kMask] = static_cast<std::int32_t>(live);
   flags_[(n() - 1) & kMask] = flags;
-  recent_ = recent_ << 8 | (token * kGolden) >> 56;
+  recent_ = recent_ << 8 | (token.exact * kGolden) >> 56;
   if (flags & kAfterMarkStep) {
     mark_gap_ = last_mark_ == 0 ? 0 : n() - last_mark_;
     last_mark_ = n();
@@ -88,7 +102,8 @@ std::uint32_t HotDetector::RecordFingerprint() {
 }
 
 // The period no longer holds.
-void HotDetector::Lose() {
+HotDetector::Candidate HotDetector::Lose() {
+  const Candidate stretch = run_ < period_ ? BreakStretch() : Candidate{};
   if (is_closed_ && eligible_ == 0) {
     auto* inner = const_cast<Inner*>(FindInner());
     if (inner == nullptr) {
@@ -106,6 +121,43 @@ void HotDetector::Lose() {
   }
   period_ = 0;
   run_ = 0;
+  return stretch;
+}
+
+// Note [Stretches]
+// Where a step begins with what is drawn, a batch of graphs of other sizes or
+// another number of samples, some of its tokens are others each time and its
+// period never closes. The ops between repeat at the step's distance all the
+// same: so they do in the layers of a net that differ in a few ops. So a
+// stretch is one that has come kStretchTimes in a row and would be promoted by
+// (a) or (b) of Note [Inner loops], were the ops between alike. It begins
+// behind a list that is joined in its first half: what is joined was drawn,
+// too.
+HotDetector::Candidate HotDetector::BreakStretch() {
+  if (run_ < policy::kShortestStretch) return {};
+  const StretchFinder::Stretch stretch = stretches_.Observe(
+      n() - 1 - run_, n() - 1, period_,
+      [&](std::uint64_t begin, std::uint64_t end, std::uint64_t distance) {
+        return ring_.AreAlike(begin, begin - distance, end - begin);
+      });
+  if (stretch.times % policy::kStretchTimes != 0 ||
+      (BoundaryInUse() + stretch.distance < n() &&
+       !IsOuter(stretch.distance, stretch.times * stretch.distance))) {
+    return {};
+  }
+  std::uint64_t begin = stretch.begin;
+  const std::uint64_t middle = begin + (stretch.end - begin) / 2;
+  for (std::uint64_t i = begin; i < middle; ++i) {
+    if ((flags_[i & kMask] & kJoinsMany) != 0) begin = i + 1;
+  }
+  const std::uint64_t next = begin + stretch.distance;
+  if (next < n()) return {};  // the next one has begun
+  Candidate candidate;
+  candidate.period = static_cast<std::uint32_t>(stretch.end - begin);
+  candidate.distance = static_cast<std::uint32_t>(stretch.distance);
+  candidate.times = stretch.times;
+  candidate.until_cut = static_cast<std::uint32_t>(next - n());
+  return candidate;
 }
 
 HotDetector::Candidate HotDetector::Search(std::uint32_t distance) {
@@ -264,10 +316,14 @@ bool HotDetector::MayPromote() const {
   if (boundary > n() - period_) return true;
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
-  const std::uint64_t enough = std::max<std::uint64_t>(
-      2 * std::uint64_t{period_}, policy::kOuterLoopRun);
-  if (run_ + period_ >= enough && boundary + enough <= n()) return true;
+  if (IsOuter(period_, run_ + period_)) return true;
   return IsHeavy() && boundary + run_ + period_ <= n();
+}
+
+// Rule (b), but for its last sentence: so many tokens have repeated.
+bool HotDetector::IsOuter(std::uint64_t period, std::uint64_t tokens) const {
+  const std::uint64_t enough = std::max(2 * period, policy::kOuterLoopRun);
+  return tokens >= enough && BoundaryInUse() + enough <= n();
 }
 
 bool HotDetector::IsHeavy() const {
@@ -283,7 +339,7 @@ bool HotDetector::IsPatient() const {
 
 HotDetector::Candidate HotDetector::Promote() {
   for (std::uint64_t i = n() - period_; i < n(); ++i) {
-    if (ring_[i] == ring_[i - period_]) continue;
+    if (ring_.AreAlike(i, i - period_)) continue;
     Break();  // a hash was wrong
     return {};
   }

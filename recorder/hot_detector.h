@@ -1,8 +1,8 @@
 // Finds the repeating tail of an op stream: the square detector.
 //
 // How: a ring of the last 2^16 tokens and the state {period p, run}. While p
-// holds, each token is compared with the one p ago; when the run reaches a
-// multiple of p (so that at least 2 p tokens are known to repeat), a
+// holds, each token is alike the one p ago (token_ring.h); when the run reaches
+// a multiple of p (so that at least 2 p tokens are known to repeat), a
 // repetition has closed. Otherwise the fingerprint of the last 8 tokens is
 // looked up in a last-position table, which proposes the next p; prefix
 // hashes tell at once how far back it has held already.
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "recorder/stretch_finder.h"
 #include "recorder/token_ring.h"
 #include "support/zeroed_array.h"
 
@@ -36,6 +37,7 @@ class HotDetector {
     kSync = 1,           // the op is a sync point: a cut may follow it
     kAfterMarkStep = 2,  // mark_step() was called before this op
     kFreshExternal = 4,  // reads a storage never seen before
+    kJoinsMany = 8,      // joins a long list of tensors, which may be drawn
   };
   struct Candidate {
     std::uint32_t period = 0;     // ops; 0: nothing closed
@@ -43,6 +45,9 @@ class HotDetector {
     bool cut_at_boundary = false; // the phase begins after a sync or mark_step
     std::uint32_t times = 0;      // how often it has come without a break
     bool varies = false;          // its trip count: rule (c) of Inner loops
+    // From one begin to the next where `period` ops of a longer period repeat
+    // and the others do not: Note [Stretches] in hot_detector.cpp. 0: all do.
+    std::uint32_t distance = 0;
   };
 
   HotDetector();
@@ -50,7 +55,7 @@ class HotDetector {
   // Feeds one token. `live`: how many values are alive before the op, up to a
   // constant; `elements`: of all its arguments. Returns a candidate when a
   // repetition that may be promoted has just closed, else period 0.
-  Candidate Observe(std::uint64_t token, std::uint8_t flags,
+  Candidate Observe(StreamToken token, std::uint8_t flags,
                     std::int64_t live = 0, std::int64_t elements = 0);
 
   // The period that currently holds, 0 if none: a capture of a candidate goes
@@ -60,7 +65,17 @@ class HotDetector {
   std::uint64_t run() const { return run_; }
 
   // True if this token would carry on the period that holds.
-  bool Expects(std::uint64_t token, std::uint8_t flags) const;
+  bool Expects(StreamToken token, std::uint8_t flags) const {
+    return period_ != 0 && Expects(token, flags, period_);
+  }
+  // True if it is alike the token `distance` before it.
+  bool Expects(StreamToken token, std::uint8_t flags,
+               std::uint32_t distance) const;
+  // True if the last token went on with this candidate.
+  bool Holds(std::uint32_t period, std::uint32_t distance) const {
+    return distance == 0 ? period == period_
+                         : ring_.AreAlike(n() - 1, n() - 1 - distance);
+  }
 
   // Tokens seen so far (the position of the next token).
   std::uint64_t position() const { return ring_.size(); }
@@ -96,9 +111,11 @@ class HotDetector {
   static constexpr std::uint64_t kMask = kRing - 1;
 
   std::uint64_t n() const { return ring_.size(); }
-  void Push(std::uint64_t token, std::uint8_t flags, std::int64_t live);
+  bool GoesOn() const;
+  void Push(StreamToken token, std::uint8_t flags, std::int64_t live);
   std::uint32_t RecordFingerprint();
-  void Lose();
+  Candidate Lose();
+  Candidate BreakStretch();
   Candidate Search(std::uint32_t distance);
   Candidate SearchShort(std::uint64_t maybe);
   Candidate Shorten(std::uint32_t distance);
@@ -110,6 +127,7 @@ class HotDetector {
   void ThirdTime();
   std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
+  bool IsOuter(std::uint64_t period, std::uint64_t tokens) const;
   bool IsPatient() const;
   bool IsHeavy() const;
   Candidate Promote();
@@ -139,6 +157,7 @@ class HotDetector {
   std::array<Inner, 16> inner_;
   std::array<std::uint64_t, 64> promoted_{};  // keys of periods
   std::uint32_t next_promoted_ = 0;
+  StretchFinder stretches_;
   TokenRing ring_;
   ZeroedArray<std::uint8_t> flags_;
   ZeroedArray<std::int32_t> live_;

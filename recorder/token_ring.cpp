@@ -72,6 +72,15 @@ std::uint64_t TokenRing::HeldFor(std::uint64_t period,
   });
 }
 
+bool TokenRing::AreAlike(std::uint64_t a, std::uint64_t b,
+                         std::uint64_t length) const {
+  for (std::uint64_t i = 0; i < length; ++i) {
+    i += CommonPrefix(a + i, b + i, length - i);
+    if (i < length && !AreAlike(a + i, b + i)) return false;
+  }
+  return true;
+}
+
 std::uint64_t TokenRing::CommonPrefix(std::uint64_t a, std::uint64_t b,
                                       std::uint64_t limit) const {
   const TokenRing& t = *this;

@@ -13,17 +13,30 @@
 
 namespace tjit {
 
+// One op of a stream. Equal `exact` mean that it does the same with the same
+// tensors, equal `loose` that only tensors that come from outside the loop may
+// be others of the same sizes: samples that are drawn from a list.
+struct StreamToken {
+  // NOLINTNEXTLINE(google-explicit-constructor): no tensor is from outside.
+  StreamToken(std::uint64_t both) : exact(both), loose(both) {}
+  StreamToken(std::uint64_t exact_token, std::uint64_t loose_token)
+      : exact(exact_token), loose(loose_token) {}
+
+  std::uint64_t exact, loose;
+};
+
 class TokenRing {
  public:
   static constexpr std::uint64_t kSize = std::uint64_t{1} << 16;
   static constexpr std::uint32_t kAnchor = 8;  // tokens in a fingerprint
 
-  TokenRing() : tokens_(kSize), prefix_(kSize) {}
+  TokenRing() : tokens_(kSize), prefix_(kSize), loose_(kSize) {}
 
-  void Push(std::uint64_t token) {
-    tokens_[size_ % kSize] = token;
+  void Push(StreamToken token) {
+    tokens_[size_ % kSize] = token.exact;
     prefix_[size_ % kSize] = hash_;
-    hash_ = hash_ * kBase + token;
+    loose_[size_ % kSize] = LooseOf(token);
+    hash_ = hash_ * kBase + token.exact;
     ++size_;
   }
 
@@ -32,6 +45,19 @@ class TokenRing {
   std::uint64_t operator[](std::uint64_t position) const {
     return tokens_[position % kSize];
   }
+
+  // True if `token` does the same as the one at `position`, maybe with other
+  // tensors from outside the loop.
+  bool IsAlike(std::uint64_t position, StreamToken token) const {
+    return tokens_[position % kSize] == token.exact ||
+           loose_[position % kSize] == LooseOf(token);
+  }
+  bool AreAlike(std::uint64_t a, std::uint64_t b) const {
+    return tokens_[a % kSize] == tokens_[b % kSize] ||
+           loose_[a % kSize] == loose_[b % kSize];
+  }
+  // The same of each of `length` tokens from there on.
+  bool AreAlike(std::uint64_t a, std::uint64_t b, std::uint64_t length) const;
 
   // A hash of the last kAnchor tokens. REQUIRES: there are so many.
   std::uint64_t Fingerprint() const {
@@ -59,6 +85,9 @@ class TokenRing {
   static constexpr std::uint64_t kBase8 = kBase4 * kBase4;
   struct Powers;
 
+  static std::uint32_t LooseOf(StreamToken token) {
+    return static_cast<std::uint32_t>(token.loose);
+  }
   std::uint64_t HashOf(std::uint64_t begin, std::uint64_t end) const;
   bool Equal(std::uint64_t a, std::uint64_t b, std::uint64_t length) const;
 
@@ -66,6 +95,7 @@ class TokenRing {
   std::uint64_t hash_ = 0;  // of all tokens
   ZeroedArray<std::uint64_t> tokens_;
   ZeroedArray<std::uint64_t> prefix_;  // hash of all tokens before this one
+  ZeroedArray<std::uint32_t> loose_;
 };
 
 }  // namespace tjit

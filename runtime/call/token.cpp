@@ -5,6 +5,7 @@
 #include "runtime/call/joined_list.h"
 #include "runtime/call/plain_tensor.h"
 #include "runtime/memory/block.h"
+#include "support/policy.h"
 
 namespace tjit::runtime {
 namespace {
@@ -23,10 +24,19 @@ constexpr std::uint64_t kWrittenSource = 3;
 constexpr std::uint64_t kUsedSource = 4;
 constexpr std::uint64_t kSharedSource = 5;
 
-std::uint64_t SourceOf(Block* block, std::uint16_t stream,
-                       std::uint64_t position, bool* fresh) {
+// Of a tensor that comes from outside the loop: which one it is may differ.
+constexpr std::uint64_t kOutsideSource = 6;
+
+// As the tokens that they are mixed into.
+struct Source {
+  std::uint64_t exact, loose;
+};
+
+// `elements`: of the tensor.
+Source SourceOf(Block* block, std::uint16_t stream, std::uint64_t position,
+                std::int64_t elements, bool* fresh) {
   // Where it stands in another thread's stream says nothing about this one.
-  if (block->is_shared()) return kSharedSource;
+  if (block->is_shared()) return {kSharedSource, kSharedSource};
   const std::uint64_t written =
       block->last_write.load(std::memory_order_relaxed);
   const std::uint64_t used = block->last_use.load(std::memory_order_relaxed);
@@ -37,12 +47,16 @@ std::uint64_t SourceOf(Block* block, std::uint16_t stream,
   // is only read from then on grows with every step, and no period would close.
   const bool seen_written = written != 0 && written >> 48 == stream;
   const bool seen_used = used != 0 && used >> 48 == stream;
+  const bool is_inside = seen_written && now - written < policy::kWrittenInLoop;
+  const std::uint64_t loose =
+      is_inside ? kWrittenSource | (now - written) << 3
+                : kOutsideSource | static_cast<std::uint64_t>(elements) << 3;
   if (seen_written && (!seen_used || written >= used)) {
-    return kWrittenSource | (now - written) << 3;
+    return {kWrittenSource | (now - written) << 3, loose};
   }
-  if (seen_used) return kUsedSource | (now - used) << 3;
+  if (seen_used) return {kUsedSource | (now - used) << 3, loose};
   *fresh = true;
-  return kFreshSource;
+  return {kFreshSource, loose};
 }
 
 // A storage that was there before tjit was switched on gets its block with its
@@ -87,9 +101,9 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
 
 }  // namespace
 
-[[gnu::hot]] std::uint64_t TokenOf(const CallFrame& frame,
-                                   std::uint32_t context, std::uint16_t stream,
-                                   std::uint64_t position, TokenNotes* notes) {
+[[gnu::hot]] StreamToken TokenOf(const CallFrame& frame, std::uint32_t context,
+                                 std::uint16_t stream, std::uint64_t position,
+                                 TokenNotes* notes) {
   std::uint64_t h = Mix(kPrime, std::uint64_t{frame.entry.id} << 32 | context);
   TokenNotes seen;  // in registers: what is behind `notes` may alias
   if (JoinsMany(frame)) [[unlikely]] {
@@ -97,6 +111,7 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
     *notes = seen;
     return h;
   }
+  Source sources{0, 0};
   for (const TensorRef& ref : frame.tensors) {
     const c10::TensorImpl* impl = ref.impl;
     if (impl == nullptr || !IsPlain(impl)) {
@@ -116,9 +131,11 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
     // No data comes in by a number in a tensor's clothes, made for the call,
     // nor by empty memory that the call fills.
     bool is_new = false;
-    h = Mix(h, block == nullptr
-                   ? kForeignSource
-                   : SourceOf(block, stream, position, &is_new));
+    const Source source =
+        block == nullptr ? Source{kForeignSource, kForeignSource}
+                         : SourceOf(block, stream, position, elements, &is_new);
+    sources.exact = Mix(sources.exact, source.exact);
+    sources.loose = Mix(sources.loose, source.loose);
     seen.fresh |= is_new && !ref.written && !impl->is_wrapped_number();
   }
   for (const std::uint64_t word : frame.statics) h = Mix(h, word);
@@ -132,11 +149,11 @@ std::uint64_t LayoutBits(const c10::TensorImpl* impl) {
             : Mix(h, ValueClass(policy, v));
   }
   *notes = seen;
-  return h;
+  return {Mix(h, sources.exact), Mix(h, sources.loose)};
 }
 
-std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
-                        std::uint16_t stream, std::uint64_t position) {
+StreamToken PeekToken(const CallFrame& frame, std::uint32_t context,
+                      std::uint16_t stream, std::uint64_t position) {
   struct Use {
     Block* block;
     std::uint64_t last;
@@ -149,8 +166,7 @@ std::uint64_t PeekToken(const CallFrame& frame, std::uint32_t context,
     }
   }
   TokenNotes notes;
-  const std::uint64_t token =
-      TokenOf(frame, context, stream, position, &notes);
+  const StreamToken token = TokenOf(frame, context, stream, position, &notes);
   for (const Use& use : uses) {
     use.block->last_use.store(use.last, std::memory_order_relaxed);
   }

@@ -138,6 +138,7 @@ void RecordingPolicy::RecordRunEnd() {
 bool RecordingPolicy::IsStarving() const {
   const std::uint64_t position = detector_.position();
   return position >= loops_->starves_from &&
+         counters_.ops_seen.value() >= loops_->cut_from &&
          loops_->region_captures.IsOver(position) &&
          (detector_.run() < policy::kMayCloseRun ||
           detector_.period() == loops_->period_of_sizes);

@@ -3,15 +3,18 @@
 // to one ThreadState. Tested by: tests/runtime/thread/engagement_test.cpp
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "recorder/backoff.h"
 #include "recorder/branch_finder.h"
 #include "recorder/profile.h"
+#include "recorder/token_ring.h"
 #include "recorder/trace.h"
 #include "support/policy.h"
 
@@ -41,6 +44,25 @@ struct LoopState {
   std::uint32_t period = 0;
   std::uint32_t sightings = 0;
   bool varies = false;  // its trip count
+  // From one begin to the next, where other ops lie in between; 0: none do.
+  std::uint32_t distance = 0;
+  // The last op that the detector saw.
+  struct LastOp {
+    OpId op = kNoOp, before = kNoOp;
+    StreamToken token{0};
+  };
+  LastOp last;
+  struct Stretch {
+    LastOp first;
+    std::uint32_t length = 0, distance = 0;  // as HotDetector::Candidate
+  };
+  // Note [Stretches] in hot_detector.cpp: those that were recorded.
+  std::vector<Stretch> stretches;
+  // The open capture is of one of them, in other sizes: it has so many steps.
+  std::uint32_t stretch_length = 0;
+  // Ops that will have been called when regions are cut again: what lies
+  // between two such stretches is little, and new each time.
+  std::int64_t cut_from = 0;
   // The last period whose sizes were too many, in ops.
   std::uint64_t period_of_sizes = 0;
   // Ops that had been called when the last new trace was recorded.
@@ -96,6 +118,32 @@ struct LoopState {
   absl::flat_hash_map<std::uint32_t, std::uint32_t> sizes_in_vain;
   // Hashes of places and sizes that came there without being recorded.
   std::array<std::uint32_t, 1024> came{};
+
+  // Length of the one that begins with the op of this token, maybe in other
+  // sizes; 0: none does.
+  std::uint32_t StretchFrom(StreamToken token) const {
+    std::uint32_t longest = 0;
+    for (const Stretch& stretch : stretches) {
+      const LastOp& first = stretch.first;
+      if (first.before == last.op && (first.token.exact == token.exact ||
+                                      first.token.loose == token.loose)) {
+        longest = std::max(longest, stretch.length);
+      }
+    }
+    return longest;
+  }
+
+  // A run of a trace has ended when so many ops had been called.
+  void RecordStretch(const Trace& trace, std::int64_t seen) {
+    for (const Stretch& stretch : stretches) {
+      const std::uint32_t between = stretch.distance - stretch.length;
+      if (trace.length == stretch.length &&
+          policy::kOpsOfEachBetween * between <= stretch.length) {
+        cut_from =
+            seen + policy::kStretchTimes * std::int64_t{stretch.distance};
+      }
+    }
+  }
 
   // True if they came before, as far as is known.
   bool CameBefore(std::uint64_t place, std::uint64_t shape) {

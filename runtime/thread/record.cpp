@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "recorder/step_shape.h"
+#include "runtime/call/token.h"
 #include "runtime/platform/settings.h"
 #include "runtime/report/instruction_log.h"
 #include "runtime/report/log.h"
@@ -27,7 +28,8 @@ namespace tjit::runtime {
 namespace {
 
 std::uint32_t IterationsOf(const HotDetector::Candidate& candidate) {
-  if (candidate.cut_at_boundary || candidate.period >= policy::kTinyLoop) {
+  if (candidate.cut_at_boundary || candidate.distance != 0 ||
+      candidate.period >= policy::kTinyLoop) {
     return 1;
   }
   return (policy::kMergedOps + candidate.period - 1) / candidate.period;
@@ -63,9 +65,10 @@ void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
     const Trace* trace = cursor_->owner.load(std::memory_order_relaxed);
     if (trace == nullptr || candidate.period <= trace->length) return;
   }
-  scheduled_ = {candidate.until_cut, candidate.period,
+  scheduled_ = {candidate.until_cut,       candidate.period,
                 candidate.cut_at_boundary, candidate.times,
-                IterationsOf(candidate), candidate.varies};
+                IterationsOf(candidate),   candidate.varies,
+                candidate.distance};
   if (LogsTo(LogChannel::kDetect)) {
     PrintProposed(candidate.period, candidate.until_cut,
                   candidate.cut_at_boundary);
@@ -84,6 +87,10 @@ void RecordingPolicy::MaybeStartCapture(bool due) {
     loops_->period = s.period;
     loops_->sightings = s.times;
     loops_->varies = s.varies;
+    loops_->distance = s.distance;
+    if (s.distance != 0) {
+      loops_->stretches.push_back({loops_->last, s.period, s.distance});
+    }
   } else if (g_settings.compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
@@ -95,6 +102,7 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
   open_limit_ = open_limit;
   loops_->to_branch_point = false;
   loops_->to_edge = loops_->is_rest = false;
+  loops_->stretch_length = 0;
   loops_->profile = nullptr;
   capture_.Start(from, length, boundary, &run_);
 }
@@ -141,6 +149,10 @@ bool RecordingPolicy::IsHotRoot(const CallFrame& frame) const {
 
 void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   if (EndAtKnownCut() || (capture_.at_boundary() && !at_boundary_)) return;
+  if (loops_->stretch_length != 0) {  // traces that lie in it do not cut it
+    if (capture_.size() == loops_->stretch_length) FinishCapture();
+    return;
+  }
   if (g_settings.compile_all() && at_boundary_) {
     FinishCapture();
     return;
@@ -347,9 +359,16 @@ std::size_t SizesAlike(const CallFrame& frame, const StepRecord& step) {
 
 // A hot trace may begin with this op, in other sizes: these are recorded once.
 // Of several traces those say whether that pays whose sizes are most alike.
-// Elsewhere than at a boundary or after a run it is only an op like that.
+// Elsewhere than at a boundary, after a run or where a stretch begins it is
+// only an op like that.
 void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
-  if (!at_boundary_ || scheduled_.period != 0) return;
+  if (scheduled_.period != 0) return;
+  const std::uint32_t stretch_length =
+      loops_->stretches.empty()
+          ? 0
+          : loops_->StretchFrom(PeekToken(frame, context_, run_.stream,
+                                          detector_.position() + 1));
+  if (!at_boundary_ && stretch_length == 0) return;
   if (IsExact(VisitsOf(*this))) return;
   Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;
@@ -385,8 +404,10 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (!MayRecord(&counters_, frame.entry.id, shape)) return;
   BeginRun();
   detector_.Break();
-  StartCapture(store_->top(), 0, missed_at_boundary,
-               missed_at_boundary ? kMaxTraceSteps : missed);
+  StartCapture(
+      store_->top(), 0, missed_at_boundary,
+      missed_at_boundary ? kMaxTraceSteps : std::max(missed, stretch_length));
+  loops_->stretch_length = stretch_length;
 }
 
 }  // namespace tjit::runtime

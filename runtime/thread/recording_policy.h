@@ -75,6 +75,7 @@ class RecordingPolicy : public OpDeferral {
     std::uint32_t times = 0;       // it has come, before
     std::uint32_t iterations = 1;  // to be captured as one trace
     bool varies = false;           // its trip count
+    std::uint32_t distance = 0;    // as in HotDetector::Candidate
   };
   // in_vain: since what came was a hot trace's other sizes; looked into when
   // they are 1, 2, 4, 8, ...

@@ -205,18 +205,24 @@ bool JoinsDrawn(const CallFrame& frame, const Run& run) {
 [[gnu::hot]] void RecordingPolicy::ObserveToken(const CallFrame& frame,
                                             std::uint8_t flags) {
   TokenNotes notes;
-  const std::uint64_t token =
+  const StreamToken token =
       TokenOf(frame, context_, run_.stream, detector_.position() + 1, &notes);
   if (notes.fresh) flags |= HotDetector::kFreshExternal;
   if (frame.entry.op_class == OpClass::kSync) flags |= HotDetector::kSync;
   if (after_mark_step_) flags |= HotDetector::kAfterMarkStep;
   after_mark_step_ = false;
+  if (JoinsMany(frame)) flags |= HotDetector::kJoinsMany;
+  const bool was_due = capture_is_due();
   if (scheduled_.wait != 0) --scheduled_.wait;
   const HotDetector::Candidate candidate =
       detector_.Observe(token, flags, BlocksOfThread(), notes.elements);
-  if (scheduled_.period != detector_.period()) scheduled_ = {};
+  loops_->last = {frame.entry.id, loops_->last.op, token};
+  const bool waits = scheduled_.distance != 0 && !was_due;
+  if (!waits && !detector_.Holds(scheduled_.period, scheduled_.distance)) {
+    scheduled_ = {};
+  }
   if (capture_.active() && capture_.length() != 0 &&
-      loops_->period != detector_.period()) {
+      !detector_.Holds(loops_->period, loops_->distance)) {
     OnBrokenPeriod();
   }
   // Most of the time branch points are not learnt; RecordKind() would find out
@@ -232,11 +238,14 @@ bool JoinsDrawn(const CallFrame& frame, const Run& run) {
 
 // REQUIRES: the period that was scheduled or is captured has held so far.
 bool RecordingPolicy::IsExpected(const CallFrame& frame) {
-  const std::uint64_t token =
+  const StreamToken token =
       PeekToken(frame, context_, run_.stream, detector_.position() + 1);
-  return detector_.Expects(token, after_mark_step_
-                                      ? HotDetector::kAfterMarkStep
-                                      : HotDetector::kPlain);
+  const std::uint8_t flags =
+      after_mark_step_ ? HotDetector::kAfterMarkStep : HotDetector::kPlain;
+  const std::uint32_t distance =
+      capture_.active() ? loops_->distance : scheduled_.distance;
+  return distance != 0 ? detector_.Expects(token, flags, distance)
+                       : detector_.Expects(token, flags);
 }
 
 void OpDeferral::BeginRun() {
@@ -405,6 +414,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   // The parts of a sequence are one run of it: the last one counts.
   const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
   if (!has_rest) loops_->CountRun();
+  loops_->RecordStretch(*trace, counters_.ops_seen.value());
   RecordRunEnd();
   if (has_rest && reason == FlushReason::kSegmentEnd) {
     loops_->rest_from = counters_.ops_seen.value();

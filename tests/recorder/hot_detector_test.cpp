@@ -536,6 +536,100 @@ TEST_F(HotDetectorTest, ThueMorseWordsCannotFoolIt) {
   EXPECT_EQ(found.back().candidate.period, step.size());
 }
 
+// `step`, whose ops 3 and 20 read what is drawn: no two such tokens are equal,
+// but all of one op are alike.
+std::vector<StreamToken> WithDrawnInputs(const Stream& step, int times,
+                                         std::mt19937_64* rng) {
+  std::vector<StreamToken> tokens;
+  for (int i = 0; i < times; ++i) {
+    for (std::size_t op = 0; op < step.size(); ++op) {
+      const std::uint64_t loose = step[op].token;
+      const bool is_drawn = op == 3 || op == 20;
+      tokens.emplace_back(is_drawn ? (*rng)() : loose, loose);
+    }
+  }
+  return tokens;
+}
+
+TEST_F(HotDetectorTest, InputsThatAreDrawnBreakNoPeriod) {
+  const Stream step = Ops(39, 1u << 20) + SyncPoint();
+  std::uint64_t position = 0, found = 0;
+  for (const StreamToken& token : WithDrawnInputs(step, 6, &rng_)) {
+    const Op& op = step[position++ % step.size()];
+    const auto candidate = detector_.Observe(token, op.flags);
+    if (candidate.period == 0) continue;
+    if (found == 0) found = position;
+    EXPECT_EQ(candidate.period, step.size());
+    EXPECT_EQ((position + candidate.until_cut) % step.size(), 0u);
+  }
+  EXPECT_GT(found, 0u);
+  EXPECT_LE(found, 3 * step.size());
+  EXPECT_TRUE(detector_.Expects({rng_(), step[0].token}, step[0].flags));
+  EXPECT_FALSE(detector_.Expects({rng_(), rng_()}, step[0].flags));
+}
+
+// `step` between `drawn` ops that are others each time.
+Stream BehindDrawnOps(const Stream& step, int drawn, int times,
+                      std::mt19937_64* rng) {
+  Stream ops;
+  for (int i = 0; i < times; ++i) {
+    ops =
+        ops + RandomOps(*rng, static_cast<std::size_t>(drawn), 1u << 30) + step;
+  }
+  return ops;
+}
+
+TEST_F(HotDetectorTest, StretchBetweenOpsThatDifferIsFoundAfterTenTimes) {
+  const Stream step = Ops(59, 1u << 20) + SyncPoint();
+  const Stream ops = BehindDrawnOps(step, 12, 30, &rng_);
+  const auto found = Feed(&detector_, ops);
+  ASSERT_EQ(found.size(), 2u);
+  for (const Found& f : found) {
+    EXPECT_EQ(f.candidate.period, step.size());
+    EXPECT_EQ(f.candidate.distance, step.size() + 12);
+    EXPECT_EQ(f.candidate.times % 10, 0u);
+    EXPECT_EQ(Iteration(ops, f), Tokens(step));
+  }
+  // It came ten times when what is behind the tenth begins.
+  EXPECT_EQ(found[0].after, 10 * (step.size() + 12) + 1);
+}
+
+TEST_F(HotDetectorTest, StretchWithoutBoundaryNeedsFourThousandTokens) {
+  const Stream step = Ops(60, 1u << 20);
+  const Stream ops = BehindDrawnOps(step, 12, 80, &rng_);
+  const auto found = Feed(&detector_, ops);
+  ASSERT_FALSE(found.empty());
+  EXPECT_GE(found[0].after, 4096u);
+  EXPECT_LE(found[0].after, 4096u + 11 * (step.size() + 12));
+  EXPECT_EQ(Iteration(ops, found[0]), Tokens(step));
+}
+
+// What is joined was drawn: it has other sizes each time.
+TEST_F(HotDetectorTest, StretchBeginsBehindWhatIsJoined) {
+  Stream step = Ops(59, 1u << 20) + SyncPoint();
+  step[1].flags = step[3].flags = HotDetector::kJoinsMany;
+  step[50].flags = HotDetector::kJoinsMany;
+  const Stream ops = BehindDrawnOps(step, 12, 20, &rng_);
+  const auto found = Feed(&detector_, ops);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].candidate.period, step.size() - 4);
+  EXPECT_EQ(Iteration(ops, found[0]),
+            Tokens(Stream(step.begin() + 4, step.end())));
+}
+
+// Twenty layers that differ in two ops lie in a step, which is found.
+TEST_F(HotDetectorTest, LayersThatDifferAreNoStretches) {
+  const Stream layer = Ops(48, 1u << 20);
+  const Stream step =
+      BehindDrawnOps(layer, 2, 20, &rng_) + Ops(10) + SyncPoint();
+  const auto found = Feed(&detector_, 4 * step);
+  ASSERT_FALSE(found.empty());
+  for (const Found& f : found) {
+    EXPECT_EQ(f.candidate.period, step.size());
+    EXPECT_EQ(f.candidate.distance, 0u);
+  }
+}
+
 TEST_F(HotDetectorTest, ObserveAllocatesNothing) {
   const Stream ops = 3 * (Ops(3000) + 20 * Ops(40) + SyncPoint()) +
                      Ops(70000, 50) + 300 * Ops(20);

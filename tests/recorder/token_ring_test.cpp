@@ -62,6 +62,38 @@ TEST(TokenRingTest, CommonPrefixAgreesWithComparingEveryToken) {
   }
 }
 
+TEST(TokenRingTest, AreAlikeAgreesWithComparingEveryToken) {
+  const auto loose = Runs(3000, 6);
+  std::mt19937_64 rng(7);
+  TokenRing ring;
+  std::vector<StreamToken> tokens;
+  for (const std::uint64_t token : loose) {
+    const bool is_drawn = rng() % 8 == 0;
+    tokens.emplace_back(is_drawn ? 100 + rng() % 2 : token, token);
+    ring.Push(tokens.back());
+  }
+  const auto are_alike = [&](std::uint64_t a, std::uint64_t b) {
+    return tokens[a].exact == tokens[b].exact ||
+           tokens[a].loose == tokens[b].loose;
+  };
+  int alike = 0, differ = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const std::uint64_t a = rng() % tokens.size(), b = rng() % tokens.size();
+    ASSERT_EQ(ring.AreAlike(a, b), are_alike(a, b));
+    ASSERT_EQ(ring.IsAlike(a, tokens[b]), are_alike(a, b));
+    const std::uint64_t length =
+        std::min<std::uint64_t>(1 + rng() % 10, tokens.size() - std::max(a, b));
+    bool expected = true;
+    for (std::uint64_t i = 0; i < length; ++i) {
+      expected = expected && are_alike(a + i, b + i);
+    }
+    ASSERT_EQ(ring.AreAlike(a, b, length), expected);
+    ++(expected ? alike : differ);
+  }
+  EXPECT_GT(alike, 100);
+  EXPECT_GT(differ, 100);
+}
+
 TEST(TokenRingTest, WholeRingCanBeCompared) {
   const auto half = Runs(TokenRing::kSize / 2, 5);
   TokenRing ring;
