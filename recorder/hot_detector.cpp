@@ -56,10 +56,12 @@ void HotDetector::Break() {
 
 // In a loop of a few ops over operands that are drawn all tokens would be
 // alike, in whatever order they come.
-bool HotDetector::GoesOn() const {
+bool HotDetector::GoesOn() {
   const std::uint64_t last = n() - 1, before = last - period_;
-  return ring_[last] == ring_[before] ||
-         (period_ >= kAnchor && ring_.AreAlike(last, before));
+  if (ring_[last] == ring_[before]) return true;
+  if (period_ < kAnchor || !ring_.AreAlike(last, before)) return false;
+  is_loose_ = true;
+  return true;
 }
 
 bool HotDetector::Expects(StreamToken token, std::uint8_t flags,
@@ -138,11 +140,12 @@ HotDetector::Candidate HotDetector::BreakStretch() {
   const StretchFinder::Stretch stretch = stretches_.Observe(
       n() - 1 - run_, n() - 1, period_,
       [&](std::uint64_t begin, std::uint64_t end, std::uint64_t distance) {
-        return ring_.AreAlike(begin, begin - distance, end - begin);
+        return n() <= begin - distance + kRing &&
+               ring_.AreAlike(begin, begin - distance, end - begin);
       });
   if (stretch.times % policy::kStretchTimes != 0 ||
       (BoundaryInUse() + stretch.distance < n() &&
-       !IsOuter(stretch.distance, stretch.times * stretch.distance))) {
+       !IsOuter(stretch.times * stretch.distance, EnoughOfLoose()))) {
     return {};
   }
   std::uint64_t begin = stretch.begin;
@@ -225,6 +228,7 @@ HotDetector::Candidate HotDetector::Hold(Match match) {
   period_ = match.period;
   run_ = match.run;
   elements_ = 0;
+  is_loose_ = false;
   eligible_ = 0;
   is_closed_ = false;
   inner_due_ = false;
@@ -248,7 +252,10 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     tokens have repeated without a break: a loop per parameter or per layer
 //     inside a step ends before that, or the step is found first. Or it came
 //     16 times and its ops had 2^30 elements: half a second of one loop is
-//     worth a trace whatever is around it; or
+//     worth a trace whatever is around it.
+//     Where tokens are alike and not equal (token_ring.h) that takes 8,192
+//     tokens, 32,768 if the stream has a boundary, and elements do not count;
+//     or
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
@@ -316,14 +323,26 @@ bool HotDetector::MayPromote() const {
   if (boundary > n() - period_) return true;
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
-  if (IsOuter(period_, run_ + period_)) return true;
-  return IsHeavy() && boundary + run_ + period_ <= n();
+  const std::uint64_t enough =
+      is_loose_ ? EnoughOfLoose() : policy::kOuterLoopRun;
+  if (IsOuter(run_ + period_, std::max(2 * std::uint64_t{period_}, enough))) {
+    return true;
+  }
+  return !is_loose_ && IsHeavy() && boundary + run_ + period_ <= n();
 }
 
 // Rule (b), but for its last sentence: so many tokens have repeated.
-bool HotDetector::IsOuter(std::uint64_t period, std::uint64_t tokens) const {
-  const std::uint64_t enough = std::max(2 * period, policy::kOuterLoopRun);
+bool HotDetector::IsOuter(std::uint64_t tokens, std::uint64_t enough) const {
   return tokens >= enough && BoundaryInUse() + enough <= n();
+}
+
+// Of tokens that are alike and not equal: a deep net has thousands of them in a
+// step, as layers differ in their parameters alone. A step that ends at a
+// boundary is found by that.
+std::uint64_t HotDetector::EnoughOfLoose() const {
+  const std::uint64_t window = n() - std::min(n(), kRing);
+  return BoundaryInUse() > window ? policy::kLongestPeriod
+                                  : policy::kOuterLoopOfAlike;
 }
 
 bool HotDetector::IsHeavy() const {

@@ -111,7 +111,7 @@ class HotDetector {
   static constexpr std::uint64_t kMask = kRing - 1;
 
   std::uint64_t n() const { return ring_.size(); }
-  bool GoesOn() const;
+  bool GoesOn();
   void Push(StreamToken token, std::uint8_t flags, std::int64_t live);
   std::uint32_t RecordFingerprint();
   Candidate Lose();
@@ -127,7 +127,8 @@ class HotDetector {
   void ThirdTime();
   std::uint64_t BoundaryInUse() const;
   bool MayPromote() const;
-  bool IsOuter(std::uint64_t period, std::uint64_t tokens) const;
+  bool IsOuter(std::uint64_t tokens, std::uint64_t enough) const;
+  std::uint64_t EnoughOfLoose() const;
   bool IsPatient() const;
   bool IsHeavy() const;
   Candidate Promote();
@@ -144,6 +145,7 @@ class HotDetector {
   std::uint64_t run_ = 0;         // tokens that equal the one `period_` ago
   std::uint64_t next_close_ = 0;  // the run at which a repetition closes
   std::int64_t elements_ = 0;   // since this run was found
+  bool is_loose_ = false;       // a token of this run is alike and not equal
   std::uint64_t eligible_ = 0;    // closings of this run that could promote
   std::uint64_t run_key_ = 0;     // names the period, whatever its rotation
   bool is_closed_ = false;        // FirstClose() ran for this run

@@ -55,9 +55,12 @@ struct LoopState {
   struct Stretch {
     LastOp first;
     std::uint32_t length = 0, distance = 0;  // as HotDetector::Candidate
+    std::uint32_t trace = 0;                 // id
   };
-  // Note [Stretches] in hot_detector.cpp: those that were recorded.
-  std::vector<Stretch> stretches;
+  // Note [Stretches] in hot_detector.cpp: the last ones that were recorded.
+  std::array<Stretch, 8> stretches;
+  std::uint32_t next_stretch = 0;
+  LastOp first_of_capture;  // of a stretch
   // The open capture is of one of them, in other sizes: it has so many steps.
   std::uint32_t stretch_length = 0;
   // Ops that will have been called when regions are cut again: what lies
@@ -119,26 +122,35 @@ struct LoopState {
   // Hashes of places and sizes that came there without being recorded.
   std::array<std::uint32_t, 1024> came{};
 
-  // Length of the one that begins with the op of this token, maybe in other
-  // sizes; 0: none does.
-  std::uint32_t StretchFrom(StreamToken token) const {
-    std::uint32_t longest = 0;
+  // A stretch has been recorded, as a path of `trace`.
+  void RecordStretch(const Trace& trace, std::uint32_t length) {
+    for (const Stretch& known : stretches) {
+      if (known.length != 0 && known.trace == trace.id) return;
+    }
+    stretches[next_stretch++ % stretches.size()] = {first_of_capture, length,
+                                                    distance, trace.id};
+  }
+  // Length of the one that begins with the next op, maybe in other sizes; 0:
+  // none does. `peek()`: its token.
+  template <class Peek>
+  std::uint32_t StretchFrom(Peek peek) const {
     for (const Stretch& stretch : stretches) {
-      const LastOp& first = stretch.first;
-      if (first.before == last.op && (first.token.exact == token.exact ||
-                                      first.token.loose == token.loose)) {
-        longest = std::max(longest, stretch.length);
+      if (stretch.length == 0 || stretch.first.before != last.op) continue;
+      const StreamToken token = peek();
+      const StreamToken& first = stretch.first.token;
+      if (first.exact == token.exact || first.loose == token.loose) {
+        return stretch.length;
       }
     }
-    return longest;
+    return 0;
   }
 
   // A run of a trace has ended when so many ops had been called.
-  void RecordStretch(const Trace& trace, std::int64_t seen) {
+  void RecordStretchRun(const Trace& trace, std::int64_t seen) {
     for (const Stretch& stretch : stretches) {
+      if (stretch.length == 0 || stretch.trace != trace.id) continue;
       const std::uint32_t between = stretch.distance - stretch.length;
-      if (trace.length == stretch.length &&
-          policy::kOpsOfEachBetween * between <= stretch.length) {
+      if (policy::kOpsOfEachBetween * between <= stretch.length) {
         cut_from =
             seen + policy::kStretchTimes * std::int64_t{stretch.distance};
       }

@@ -76,7 +76,11 @@ void RecordingPolicy::OnCandidate(const HotDetector::Candidate& candidate) {
 }
 
 void RecordingPolicy::MaybeStartCapture(bool due) {
-  if (capture_.active()) return;
+  if (capture_.active()) {
+    // A period may begin anywhere, a stretch only where it does.
+    if (due && scheduled_.distance != 0) scheduled_ = {};
+    return;
+  }
   if (scheduled_.period != 0) {
     if (!due) return;
     const Scheduled s = scheduled_;
@@ -88,9 +92,7 @@ void RecordingPolicy::MaybeStartCapture(bool due) {
     loops_->sightings = s.times;
     loops_->varies = s.varies;
     loops_->distance = s.distance;
-    if (s.distance != 0) {
-      loops_->stretches.push_back({loops_->last, s.period, s.distance});
-    }
+    loops_->first_of_capture = loops_->last;
   } else if (g_settings.compile_all() && at_boundary_) {
     BeginRun();
     StartCapture(store_->top(), 0, true);
@@ -121,6 +123,8 @@ void RecordingPolicy::StartCapture(TraceNode* from, std::uint32_t length,
 // (6) at a branch point, if the stream is starving: see Note [Regions].
 // (7) at an edge of a named region, and only there or where a hot trace begins
 //     if it began at one: see Note [Named regions] in region_edge.cpp.
+// One of a stretch in other sizes (Note [Stretches] in hot_detector.cpp) has as
+// many steps as the stretch, whatever hot traces lie in it.
 // One that walks a profile ends where that says: see Note [Known sequences].
 void RecordingPolicy::MaybeEndCapture(const CallFrame& frame) {
   if (capture_.size() == 0) return;
@@ -150,7 +154,7 @@ bool RecordingPolicy::IsHotRoot(const CallFrame& frame) const {
 void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   if (EndAtKnownCut() || (capture_.at_boundary() && !at_boundary_)) return;
   if (loops_->stretch_length != 0) {  // traces that lie in it do not cut it
-    if (capture_.size() == loops_->stretch_length) FinishCapture();
+    if (capture_.size() >= loops_->stretch_length) FinishCapture();
     return;
   }
   if (g_settings.compile_all() && at_boundary_) {
@@ -262,6 +266,9 @@ void RecordingPolicy::FinishCapture() {
     if (charged != nullptr) store.Reward(charged);
   }
   if (new_trace && !is_body) loops_->CountTrace();
+  if (fresh && loops_->distance != 0) {
+    loops_->RecordStretch(*trace, static_cast<std::uint32_t>(recorded));
+  }
   loops_->RecordCaptureEnd(*trace, first_op, is_new, new_trace, seen);
   if (is_body) {
     visits->RecordBody(new_trace, seen, recorded);
@@ -363,11 +370,9 @@ std::size_t SizesAlike(const CallFrame& frame, const StepRecord& step) {
 // only an op like that.
 void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (scheduled_.period != 0) return;
-  const std::uint32_t stretch_length =
-      loops_->stretches.empty()
-          ? 0
-          : loops_->StretchFrom(PeekToken(frame, context_, run_.stream,
-                                          detector_.position() + 1));
+  const std::uint32_t stretch_length = loops_->StretchFrom([&] {
+    return PeekToken(frame, context_, run_.stream, detector_.position() + 1);
+  });
   if (!at_boundary_ && stretch_length == 0) return;
   if (IsExact(VisitsOf(*this))) return;
   Misses& misses = missed_roots_[frame.entry.id];

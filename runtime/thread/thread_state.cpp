@@ -414,7 +414,7 @@ void TraceCursor::FinishRun(FlushReason reason) {
   // The parts of a sequence are one run of it: the last one counts.
   const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
   if (!has_rest) loops_->CountRun();
-  loops_->RecordStretch(*trace, counters_.ops_seen.value());
+  loops_->RecordStretchRun(*trace, counters_.ops_seen.value());
   RecordRunEnd();
   if (has_rest && reason == FlushReason::kSegmentEnd) {
     loops_->rest_from = counters_.ops_seen.value();

@@ -568,6 +568,28 @@ TEST_F(HotDetectorTest, InputsThatAreDrawnBreakNoPeriod) {
   EXPECT_FALSE(detector_.Expects({rng_(), rng_()}, step[0].flags));
 }
 
+// A deep net: its layers differ in their parameters alone, so that their tokens
+// are alike. What ends at a boundary is the step.
+TEST_F(HotDetectorTest, LayersThatAreAlikeAreNotCutFromTheirStep) {
+  const Stream layer = Ops(38, 1u << 20);
+  constexpr int kLayers = 150;
+  std::vector<std::uint64_t> parameters(kLayers);
+  for (std::uint64_t& parameter : parameters) parameter = rng_();
+  for (int step = 0; step < 4; ++step) {
+    for (const std::uint64_t parameter : parameters) {
+      for (std::size_t op = 0; op < layer.size(); ++op) {
+        const std::uint64_t loose = layer[op].token;
+        const StreamToken token(op == 5 ? parameter : loose, loose);
+        const auto candidate = detector_.Observe(token, HotDetector::kPlain, 0,
+                                                 std::int64_t{1} << 24);
+        EXPECT_EQ(candidate.period, 0u) << candidate.period;
+      }
+    }
+    const auto candidate = detector_.Observe(0x5EED, HotDetector::kSync);
+    EXPECT_EQ(candidate.period, step == 0 ? 0 : kLayers * layer.size() + 1);
+  }
+}
+
 // `step` between `drawn` ops that are others each time.
 Stream BehindDrawnOps(const Stream& step, int drawn, int times,
                       std::mt19937_64* rng) {
@@ -594,13 +616,13 @@ TEST_F(HotDetectorTest, StretchBetweenOpsThatDifferIsFoundAfterTenTimes) {
   EXPECT_EQ(found[0].after, 10 * (step.size() + 12) + 1);
 }
 
-TEST_F(HotDetectorTest, StretchWithoutBoundaryNeedsFourThousandTokens) {
+TEST_F(HotDetectorTest, StretchWithoutBoundaryNeedsEightThousandTokens) {
   const Stream step = Ops(60, 1u << 20);
-  const Stream ops = BehindDrawnOps(step, 12, 80, &rng_);
+  const Stream ops = BehindDrawnOps(step, 12, 150, &rng_);
   const auto found = Feed(&detector_, ops);
   ASSERT_FALSE(found.empty());
-  EXPECT_GE(found[0].after, 4096u);
-  EXPECT_LE(found[0].after, 4096u + 11 * (step.size() + 12));
+  EXPECT_GE(found[0].after, 8192u);
+  EXPECT_LE(found[0].after, 8192u + 11 * (step.size() + 12));
   EXPECT_EQ(Iteration(ops, found[0]), Tokens(step));
 }
 
