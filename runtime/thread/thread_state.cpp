@@ -516,7 +516,10 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
       (exits.times >= 2 || has_other_sizes) && std::has_single_bit(in_vain);
   const bool is_other_shape =
       why == BailReason::kMetaDiffers && IsExact(VisitsOf(*this));
-  if ((is_due || is_back) && !is_other_shape && !capture_.active() &&
+  // Parts of it are recorded, and it is forgotten soon.
+  const bool is_cut =
+      trace != nullptr && trace->is_cut.load(std::memory_order_relaxed);
+  if ((is_due || is_back) && !is_other_shape && !is_cut && !capture_.active() &&
       MayRecord(&counters_, node->step.op, node->id)) {
     StartCapture(node, 0, trace->starts_at_boundary);
     loops_->to_branch_point = !trace->starts_at_boundary && IsStarving();
