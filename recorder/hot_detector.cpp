@@ -67,7 +67,8 @@ bool HotDetector::GoesOn() {
 bool HotDetector::Expects(StreamToken token, std::uint8_t flags,
                           std::uint32_t distance) const {
   if (flags & kAfterMarkStep) token = Marked(token);
-  return ring_.IsAlike(n() - distance, token);
+  if (distance == 0) distance = period_;
+  return distance != 0 && ring_.IsAlike(n() - distance, token);
 }
 
 void HotDetector::Push(StreamToken token, std::uint8_t flags,

@@ -64,13 +64,10 @@ class HotDetector {
   // How many tokens have equalled those a period before them.
   std::uint64_t run() const { return run_; }
 
-  // True if this token would carry on the period that holds.
-  bool Expects(StreamToken token, std::uint8_t flags) const {
-    return period_ != 0 && Expects(token, flags, period_);
-  }
-  // True if it is alike the token `distance` before it.
+  // True if this token would carry on the period that holds, or if it is alike
+  // the one `distance` before it, if that is not 0.
   bool Expects(StreamToken token, std::uint8_t flags,
-               std::uint32_t distance) const;
+               std::uint32_t distance = 0) const;
   // True if the last token went on with this candidate.
   bool Holds(std::uint32_t period, std::uint32_t distance) const {
     return distance == 0 ? period == period_

@@ -22,6 +22,10 @@ struct StreamToken {
   StreamToken(std::uint64_t exact_token, std::uint64_t loose_token)
       : exact(exact_token), loose(loose_token) {}
 
+  bool IsAlike(const StreamToken& other) const {
+    return exact == other.exact || loose == other.loose;
+  }
+
   std::uint64_t exact, loose;
 };
 

@@ -136,11 +136,7 @@ struct LoopState {
   std::uint32_t StretchFrom(Peek peek) const {
     for (const Stretch& stretch : stretches) {
       if (stretch.length == 0 || stretch.first.before != last.op) continue;
-      const StreamToken token = peek();
-      const StreamToken& first = stretch.first.token;
-      if (first.exact == token.exact || first.loose == token.loose) {
-        return stretch.length;
-      }
+      if (stretch.first.token.IsAlike(peek())) return stretch.length;
     }
     return 0;
   }

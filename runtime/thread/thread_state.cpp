@@ -244,8 +244,7 @@ bool RecordingPolicy::IsExpected(const CallFrame& frame) {
       after_mark_step_ ? HotDetector::kAfterMarkStep : HotDetector::kPlain;
   const std::uint32_t distance =
       capture_.active() ? loops_->distance : scheduled_.distance;
-  return distance != 0 ? detector_.Expects(token, flags, distance)
-                       : detector_.Expects(token, flags);
+  return detector_.Expects(token, flags, distance);
 }
 
 void OpDeferral::BeginRun() {
