@@ -30,6 +30,7 @@ bool DefectOf(std::string_view name, Defect* defect) {
       {"skipped_grad_guard", Defect::kSkippedGradGuard},
       {"reused_result", Defect::kReusedResult},
       {"stale_read", Defect::kStaleRead},
+      {"stale_verdict", Defect::kStaleVerdict},
       {"swapped_operands", Defect::kSwappedOperands},
       {"lost_sign", Defect::kLostSign},
       {"wrong_common", Defect::kWrongCommon},

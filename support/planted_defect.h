@@ -36,6 +36,7 @@ enum class Defect : std::uint8_t {
   kSkippedGradGuard,    // a function is replayed where gradients are asked for
   kReusedResult,        // a replay returns the tensor of the one before
   kStaleRead,           // a replay goes on whatever the function would read
+  kStaleVerdict,  // indices that a pending op writes still count as looked at
   // Of the compiler: lowering and passes.
   kSwappedOperands,
   kLostSign,       // x + 0 is taken for x: -0 becomes 0

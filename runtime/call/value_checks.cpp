@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/call/index_verdicts.h"
 #include "runtime/call/op_classes.h"
 #include "runtime/memory/block.h"
 #include "runtime/platform/thread_context.h"
@@ -124,9 +125,11 @@ bool AllPass(const char* first, c10::ScalarType dtype, const Distinct& where,
 // Note [What a check may take]
 // Looking at an index takes time that eager does not spend, so it is worth it
 // only where the op takes ten times as long, or where it takes less than the
-// call that it saves: an op that runs at the call takes the dispatcher, and what
-// is pending runs before it. A distinct element takes at most 0.3 ns, an element
-// that is gathered or added 1 ns or more, one of a row that is copied 0.25 ns.
+// call that it saves: an op that runs at the call takes the dispatcher, and
+// what is pending runs before it. A distinct element takes at most 0.3 ns, an
+// element that is gathered or added 1 ns or more, one of a row that is copied
+// 0.25 ns. Elsewhere it is looked at only where the verdict is mostly asked for
+// again (index_verdicts.h).
 constexpr double kNsOfLook = 0.3, kNsOfElement = 1, kNsOfRowElement = 0.25;
 constexpr double kNsOfCall = 2000;
 
@@ -135,23 +138,32 @@ bool IsWorthALook(const Distinct& where, double op_ns) {
          std::max(kNsOfCall, op_ns / 10);
 }
 
+ValueVerdict VerdictOf(bool passes) {
+  return passes ? ValueVerdict::kPass : ValueVerdict::kFail;
+}
+
 ValueVerdict LookAtIndices(const IndexUse& use) {
   const c10::TensorImpl* const t = use.index;
   if (!IsReady(t)) return ValueVerdict::kNotReady;
   if (t->numel() == 0) return ValueVerdict::kPass;
   const Distinct where(t->sizes(), t->strides());
+  const c10::StorageImpl* const storage =
+      t->unsafe_storage().unsafeGetStorageImpl();
+  const c10::ScalarType dtype = c10::typeMetaToScalarType(t->dtype());
+  const auto look = [&] {
+    const auto offset =
+        t->storage_offset() * static_cast<std::int64_t>(t->itemsize());
+    return AllPass(static_cast<const char*>(storage->data()) + offset, dtype,
+                   where, use.allowed);
+  };
   // A function saves more than this op.
-  if (!t_context.in_function && !IsWorthALook(where, use.op_ns)) {
-    return ValueVerdict::kFail;
-  }
-  const auto* const storage = static_cast<const char*>(
-      t->unsafe_storage().unsafeGetStorageImpl()->data());
-  const auto offset =
-      t->storage_offset() * static_cast<std::int64_t>(t->itemsize());
-  return AllPass(storage + offset, c10::typeMetaToScalarType(t->dtype()), where,
-                 use.allowed)
-             ? ValueVerdict::kPass
-             : ValueVerdict::kFail;
+  const bool is_worth_it =
+      t_context.in_function || IsWorthALook(where, use.op_ns);
+  return VerdictOf(
+      is_worth_it ? look()
+                  : AllKnownInRange({storage, t->storage_offset(), where.sizes,
+                                     where.strides, dtype, use.allowed},
+                                    look));
 }
 
 // Of a tensor that an index goes along one dim of, or several: the elements
@@ -300,10 +312,6 @@ bool HasFreedom(const CallFrame& frame) {
   const bool is_given = frame.scalars[0].type != kNoScalar;
   return static_cast<double>(count) >
          (is_given ? NumberOf(frame.scalars[0]) : 1);
-}
-
-ValueVerdict VerdictOf(bool passes) {
-  return passes ? ValueVerdict::kPass : ValueVerdict::kFail;
 }
 
 // Of the integers that the op indexes by.

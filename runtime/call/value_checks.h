@@ -22,6 +22,7 @@ struct IndexRange {
   bool has_another = false;
   std::int64_t another = 0;
 
+  bool operator==(const IndexRange& o) const = default;
   bool Has(std::int64_t index) const {
     return (index >= low && index < high) || (has_another && index == another);
   }

@@ -79,6 +79,9 @@ struct alignas(64) Block {
       false;  // on a free list, a tensor around it (tensor_recycler.h)
   std::atomic<std::uint32_t> shared_use{0};   // readers, and kDead
   std::uint16_t lead = 0;  // bytes in front: Note [Colours] in block_cache.h
+  // Not 0: the bytes are as they were when this was drawn, as long as the
+  // storage is armed (runtime/call/index_verdicts.h).
+  std::atomic<std::uint16_t> unchanged{0};
 
   static constexpr std::uint32_t kDead = 1u << 31;  // the program dropped it
   static constexpr std::uint8_t kSwitchesOfShared = 3;
@@ -105,7 +108,10 @@ struct alignas(64) Block {
   void ForgetUses() {
     last_use.store(0, std::memory_order_relaxed);
     last_write.store(0, std::memory_order_relaxed);
+    ForgetContent();
   }
+  // It is about to be written, or may have been.
+  void ForgetContent() { unchanged.store(0, std::memory_order_relaxed); }
   bool is_shared() const {
     return switches.load(std::memory_order_relaxed) >= kSwitchesOfShared;
   }

@@ -17,11 +17,22 @@ namespace tjit::runtime {
 // unless a kernel or a known reader runs on this thread.
 void MaterializeHook(c10::StorageImpl* storage);
 
-inline void ArmStorage(c10::StorageImpl* storage, const Block* block) {
+inline void ArmStorage(c10::StorageImpl* storage, Block* block) {
   if (!storage->has_materializer() &&
       !block->exposed.load(std::memory_order_relaxed)) {
+    block->ForgetContent();  // somebody had a pointer
     storage->set_materializer(&MaterializeHook);
   }
+}
+
+// A kernel has written `impl`; null is skipped. Most have taken a pointer for
+// it, which ArmStorage() sees.
+inline void ForgetContent(const c10::TensorImpl* impl) {
+  if (impl == nullptr) return;
+  const c10::StorageImpl* storage =
+      impl->unsafe_storage().unsafeGetStorageImpl();
+  if (storage == nullptr) return;
+  if (Block* block = BlockOf(storage)) block->ForgetContent();
 }
 
 // Arms the storage of `impl` if it is one of ours. Null is skipped.
@@ -30,7 +41,7 @@ inline void Arm(const c10::TensorImpl* impl) {
   if (impl == nullptr) return;
   c10::StorageImpl* storage = impl->unsafe_storage().unsafeGetStorageImpl();
   if (storage == nullptr || storage->has_materializer()) return;
-  if (const Block* block = BlockOf(storage)) ArmStorage(storage, block);
+  if (Block* block = BlockOf(storage)) ArmStorage(storage, block);
 }
 
 }  // namespace tjit::runtime

@@ -26,7 +26,7 @@ void ArmAll() noexcept {
   for (const WeakStorage& weak : t_reads->storages) {
     const auto storage = weak.lock();
     if (storage == nullptr) continue;
-    if (const Block* block = BlockOf(storage.get())) {
+    if (Block* block = BlockOf(storage.get())) {
       ArmStorage(storage.get(), block);
     }
   }

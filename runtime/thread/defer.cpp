@@ -183,6 +183,7 @@ inline void OpDeferral::UseSlot(const CompactStep& step, const CompactArg& arg,
       slot->born_pending = true;
     }
     use |= Block::kPendingWrite;
+    if (!Planted(Defect::kStaleVerdict)) slot->block->ForgetContent();
   }
   RecordPendingUse(slot->block, use);
 }

@@ -536,7 +536,10 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
       RecordInside(results);
     return;
   }
-  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.written) ForgetContent(ref.impl);
+    Arm(ref.impl);
+  }
   if (modes_ != nullptr && AfterEagerInMode(frame, results, boxed)) {
     return;
   }

@@ -71,6 +71,7 @@ bool FunctionCalls::ClaimBound(std::uint32_t s, bool written) {
   if (slot.owned) {
     const std::uint8_t use =
         Block::kPendingRead | (written ? Block::kPendingWrite : 0);
+    if (written) slot.block->ForgetContent();
     std::atomic<std::uint8_t>& pending = slot.block->pending;
     pending.store(pending.load(std::memory_order_relaxed) | use,
                   std::memory_order_relaxed);

@@ -96,6 +96,7 @@ bool AtOnceCall::Place(const FunctionPlan& plan, const FunctionInputs& inputs,
     if (is_bound) return false;
     block->binding.store(calls_.run_.BindingOf(s), std::memory_order_relaxed);
     EnsureMemory(block);
+    if (slot.written) block->ForgetContent();
     run->SetPlace(s, block->data + place.shift);
   }
   return true;
