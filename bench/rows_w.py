@@ -11,8 +11,9 @@ NAMES = (
     "shuffled-classifier", "pointer-regression", "blob-server",
     "epochs-evaluated", "clipped-schedule", "embedding-bags", "static-cache",
     "growing-cache", "lstm-lengths", "actor-critic", "graph-convolution",
-    "graph-attention", "energy-forces", "experts", "exact-process",
-    "variational-process", "normalising-flow", "adversaries", "wasserstein")
+    "graph-attention", "energy-forces", "pair-forces", "experts",
+    "exact-process", "variational-process", "normalising-flow", "adversaries",
+    "wasserstein")
 PYTHON_NAMES = (
     "shuffled-classifier", "buffer-regression", "static-cache", "lstm-lengths",
     "actor-critic", "graph-convolution", "energy-forces", "experts",

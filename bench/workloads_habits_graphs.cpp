@@ -258,6 +258,51 @@ class EnergyAndForces {
   Tensor loss_;
 };
 
+// A fluid of 400 particles that repel and attract one another (Lennard and
+// Jones). The list of the pairs within reach is made anew every twenty steps,
+// so each list has a size that was not there before.
+class PairForces {
+ public:
+  void Step() {
+    const torch::NoGradGuard no_grad;
+    if (steps_ % kStepsOfList == 0) MakeList();
+    Tensor between = at_.index_select(0, first_) - at_.index_select(0, second_);
+    between = between - kBox * torch::round(between / kBox);
+    const Tensor inverse = between.square().sum(1).clamp_min(0.7).reciprocal();
+    const Tensor power = inverse * inverse * inverse;
+    const Tensor energies = 4 * power * (power - 1);
+    const Tensor pairs =
+        (24 * inverse * power * (2 * power - 1)).clamp(-50, 50);
+    Tensor forces = torch::zeros_like(at_);
+    forces.index_add_(0, first_, pairs.unsqueeze(1) * between);
+    speeds_.mul_(0.999).add_(forces, kTime);
+    at_.add_(speeds_, kTime).remainder_(kBox);
+    if (++steps_ % 10 == 0) energy_ += energies.sum().item<double>();
+  }
+  std::vector<Tensor> Result() {
+    return {at_, speeds_, torch::tensor(energy_)};
+  }
+
+ private:
+  static constexpr std::int64_t kParticles = 400, kStepsOfList = 20;
+  static constexpr double kBox = 8, kReach = 2.2, kTime = 1e-3;
+
+  void MakeList() {
+    Tensor apart = at_.unsqueeze(1) - at_.unsqueeze(0);
+    apart = apart - kBox * torch::round(apart / kBox);
+    const Tensor near = apart.square().sum(-1) < kReach * kReach;
+    const Tensor list = near.fill_diagonal_(false).nonzero();
+    first_ = list.select(1, 0).contiguous();
+    second_ = list.select(1, 1).contiguous();
+  }
+
+  Tensor at_ = torch::rand({kParticles, 3}) * kBox;
+  Tensor speeds_ = torch::randn({kParticles, 3});
+  Tensor first_, second_;  // i64 [pairs]
+  std::int64_t steps_ = 0;
+  double energy_ = 0;
+};
+
 struct ExpertsImpl : nn::Module {
   static constexpr std::int64_t kExperts = 4, kWidth = 32;
 
@@ -320,6 +365,7 @@ std::vector<Row> HabitGraphRows() {
       HabitRow<GraphRegression<Convolution>>("graph-convolution", 3000, 400),
       HabitRow<GraphRegression<Attention>>("graph-attention", 2000, 250),
       HabitRow<EnergyAndForces>("energy-forces", 2000, 320),
+      HabitRow<PairForces>("pair-forces", 2000, 400),
       HabitRow<MixtureOfExperts>("experts", 1500, 250),
   };
 }
