@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 #include "absl/numeric/int128.h"
+#include "absl/types/span.h"
 #include "support/policy.h"
 
 namespace tjit {
@@ -175,6 +177,78 @@ std::vector<std::size_t> CutsBySizes(
     cuts.pop_back();
   }
   return cuts;
+}
+
+namespace {
+
+// Of all that iterations of a loop have in common.
+std::uint64_t HashOf(const StepRecord& step) {
+  std::size_t hash = absl::HashOf(step.op, step.kind, step.context,
+                                  step.statics, step.args.size());
+  for (const ArgRecord& arg : step.args) {
+    const TensorGeometry& g = arg.geometry;
+    hash = absl::HashOf(hash, arg.slot == kNoSlot, arg.written, g.ndim,
+                        absl::MakeConstSpan(g.sizes, g.ndim),
+                        absl::MakeConstSpan(g.strides, g.ndim));
+  }
+  return hash;
+}
+
+// Where steps are the ones `period` behind them, in order: [begin, end).
+using Runs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+Runs RunsOf(const std::vector<std::uint64_t>& steps, std::size_t period) {
+  Runs runs;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i + period <= steps.size(); ++i) {
+    const bool goes_on =
+        i + period < steps.size() && steps[i] == steps[i + period];
+    if (goes_on) continue;
+    // As many iterations as there are at least.
+    if (i - begin >= (policy::kShortestLoop - 1) * period) {
+      runs.emplace_back(begin, i + period);
+    }
+    begin = i + 1;
+  }
+  return runs;
+}
+
+}  // namespace
+
+LoopInPath FindLoop(const std::vector<std::vector<const TraceNode*>>& paths) {
+  const std::vector<const TraceNode*>& path = paths[0];
+  std::vector<std::uint64_t> steps;
+  std::vector<bool> varies;
+  for (std::size_t i = 0; i < path.size(); ++i) {
+    steps.push_back(HashOf(path[i]->step));
+    varies.push_back(HashOf(paths[1][i]->step) != steps.back());
+  }
+  const std::size_t longest =
+      std::min(policy::kLongestInLoop, path.size() / policy::kShortestLoop);
+  for (std::size_t period = policy::kShortestRegion; period <= longest;
+       ++period) {
+    Runs runs = RunsOf(steps, period);
+    // An optimizer's loop over parameters has the same sizes each time.
+    std::erase_if(runs, [&](const auto& run) {
+      const auto first =
+          varies.begin() + static_cast<std::ptrdiff_t>(run.first);
+      return std::find(first, first + static_cast<std::ptrdiff_t>(period),
+                       true) == first + static_cast<std::ptrdiff_t>(period);
+    });
+    std::size_t covered = 0;
+    for (const auto& [begin, end] : runs) covered += end - begin;
+    if (covered < path.size() / 2) continue;
+    LoopInPath loop{period, {}};
+    for (const auto& [begin, end] : runs) {
+      std::size_t at = begin;
+      for (; at + period <= end; at += period) {
+        if (at != 0) loop.cuts.push_back(at);
+      }
+      if (at < path.size()) loop.cuts.push_back(at);
+    }
+    return loop;
+  }
+  return {};
 }
 
 std::vector<NewStep> PartOf(const std::vector<const TraceNode*>& path,

@@ -20,6 +20,15 @@
 // edges, an image and its windows, a batch and what is joined to it. Chance may
 // make that so, and then there is one part less.
 //
+// Note [Loops in other sizes each time]
+// A simulation makes its list of neighbours anew every twenty steps:
+//
+//   new list | step | step | ... 20 times | new list | step | ...
+//
+// That is a period of 500 ops, which never comes twice in the same sizes. But a
+// step of 24 ops comes twenty times in the same ones. So such a sequence is cut
+// wherever an iteration begins, and a step is a sequence.
+//
 // Thread: none of its own; plain data.
 // Tested by: tests/recorder/size_cuts_test.cpp,
 // tests/runtime/thread/own_sizes_test.cpp
@@ -37,6 +46,16 @@ namespace tjit {
 // one part. `paths`: of one trace, at least two.
 std::vector<std::size_t> CutsBySizes(
     const std::vector<std::vector<const TraceNode*>>& paths);
+
+// A loop that makes out most of a path, in sizes that vary.
+struct LoopInPath {
+  std::size_t steps = 0;  // of an iteration; 0: there is no such loop
+  // The steps but the first one of the path that begin iterations, and those
+  // behind the last of each run of them, in order.
+  std::vector<std::size_t> cuts;
+};
+// That of the first of `paths`, which are of one trace, at least two.
+LoopInPath FindLoop(const std::vector<std::vector<const TraceNode*>>& paths);
 
 // Steps [begin, end) of a path as a sequence of their own: what was there
 // before is external. Places of a storage (split_places.h) stay places.

@@ -61,6 +61,7 @@ void Trace::CopyCounts(const Trace& other) {
     is_cut.store(true, std::memory_order_release);
   }
   Copy(other.is_part, &is_part);
+  Copy(other.is_iteration, &is_iteration);
   Copy(other.ends_at_cut, &ends_at_cut);
   Copy(other.entries, &entries);
   Copy(other.completions, &completions);

@@ -64,6 +64,9 @@ struct Trace {
   std::vector<std::uint32_t> cuts;
   // Added to by any thread that begins a run of it.
   std::atomic<std::int64_t> entries{0};
+  // A part that is one iteration of a loop: Note [Loops in other sizes each
+  // time] there. Set by any thread that cuts a trace.
+  std::atomic<bool> is_iteration{false};
   // Added to by any thread at the end of a complete run.
   std::atomic<std::int64_t> completions{0};
   // Added to by Penalize(), on any thread.

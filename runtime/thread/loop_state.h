@@ -63,6 +63,9 @@ struct LoopState {
   LastOp first_of_capture;  // of a stretch
   // The open capture is of one of them, in other sizes: it has so many steps.
   std::uint32_t stretch_length = 0;
+  // An iteration was run of a loop whose sizes are others from time to time:
+  // the next one may begin anywhere behind it, in new ones.
+  bool awaits_iteration = false;
   // Ops that will have been called when regions are cut again: what lies
   // between two such stretches is little, and new each time.
   std::int64_t cut_from = 0;

@@ -151,6 +151,18 @@ bool RecordingPolicy::IsHotRoot(const CallFrame& frame) const {
          }) != nullptr;
 }
 
+namespace {
+
+// The trace of what was captured, with or without a slot for each place.
+const Trace* FindCaptured(TraceStore& store, const StepRecorder& capture) {
+  const Trace* trace = store.Find(capture.from(), capture.steps());
+  return trace != nullptr || !capture.has_places()
+             ? trace
+             : store.Find(capture.from(), capture.SplitSteps());
+}
+
+}  // namespace
+
 void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   if (EndAtKnownCut() || (capture_.at_boundary() && !at_boundary_)) return;
   if (loops_->stretch_length != 0) {  // traces that lie in it do not cut it
@@ -161,8 +173,11 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
     FinishCapture();
     return;
   }
-  // The same sequence with other sizes is complete where its trace is.
-  if (store_->Find(capture_.from(), capture_.steps()) != nullptr) {
+  // The same sequence with other sizes is complete where its trace is. That
+  // with a slot for each place takes longer to be looked for.
+  if (store_->Find(capture_.from(), capture_.steps()) != nullptr ||
+      (capture_.size() >= open_limit_ &&
+       FindCaptured(*store_, capture_) != nullptr)) {
     FinishCapture();
     return;
   }
@@ -173,14 +188,6 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
 }
 
 namespace {
-
-// The trace of what was captured, with or without a slot for each place.
-const Trace* FindCaptured(TraceStore& store, const StepRecorder& capture) {
-  const Trace* trace = store.Find(capture.from(), capture.steps());
-  return trace != nullptr || !capture.has_places()
-             ? trace
-             : store.Find(capture.from(), capture.SplitSteps());
-}
 
 // True if the places that the steps read are to be slots: where some have moved
 // on the way here, or the sequence is known and yet was not followed. Else one
@@ -299,15 +306,15 @@ void RecordingPolicy::FailCapture(std::size_t recorded) {
 // recorded; before its second run its steps are prepared, which takes as long
 // as one to two eager runs; from then on it is replayed, and soon, as nothing
 // is compiled, with the code of the other sizes. Six to ten runs win back what
-// that takes. So a trace counts the runs of its sizes: where those so far
-// stayed, each new one is recorded at once; else as any other miss is, after 1,
-// 2, 4, 8, ... of them, or when it has come 32 times in a row. A size that
-// comes back after others, without being recorded, will come again: the cache
-// of a decoder grows anew with each sentence. It is recorded as long as those
-// so far ran twice each and are not short. So a size that comes for the first
-// time is no reason to let entries pass, but for programs in which that goes
-// on. Periods that the detector finds in such a stream are dropped, but for
-// sizes that come again.
+// that takes, four where a run saves most of its time. So a trace counts the
+// runs of its sizes: where those so far stayed, each new one is recorded at
+// once; else as any other miss is, after 1, 2, 4, 8, ... of them, or when it
+// has come 32 times in a row. A size that comes back after others, without
+// being recorded, will come again: the cache of a decoder grows anew with each
+// sentence. It is recorded as long as those so far ran twice each and are not
+// short. So a size that comes for the first time is no reason to let entries
+// pass, but for programs in which that goes on. Periods that the detector finds
+// in such a stream are dropped, but for sizes that come again.
 
 // The period that was captured is a hot trace's in sizes that, going by those
 // before, will not stay. If they come again they do. Or it is any trace's, and
@@ -362,18 +369,33 @@ std::size_t SizesAlike(const CallFrame& frame, const StepRecord& step) {
   return alike;
 }
 
+// True if an iteration is awaited and one begins with such an op. The first of
+// them is the one, if any is.
+bool TakeAwaitedIteration(const TraceStore& store, const CallFrame& frame,
+                          LoopState* loops) {
+  if (!loops->awaits_iteration) return false;
+  bool is_one = false;
+  ForEachHotRoot(store, frame.entry.id,
+                 [&](const TraceNode&, const Trace& trace) {
+                   is_one |= trace.is_iteration.load(std::memory_order_relaxed);
+                 });
+  loops->awaits_iteration = !is_one;
+  return is_one;
+}
+
 }  // namespace
 
 // A hot trace may begin with this op, in other sizes: these are recorded once.
 // Of several traces those say whether that pays whose sizes are most alike.
-// Elsewhere than at a boundary, after a run or where a stretch begins it is
-// only an op like that.
+// Elsewhere than at a boundary, after a run, where a stretch begins or where an
+// iteration is awaited it is only an op like that.
 void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (scheduled_.period != 0) return;
   const std::uint32_t stretch_length = loops_->StretchFrom([&] {
     return PeekToken(frame, context_, run_.stream, detector_.position() + 1);
   });
-  if (!at_boundary_ && stretch_length == 0) return;
+  const bool is_iteration = TakeAwaitedIteration(*store_, frame, loops_.get());
+  if (!at_boundary_ && stretch_length == 0 && !is_iteration) return;
   if (IsExact(VisitsOf(*this))) return;
   Misses& misses = missed_roots_[frame.entry.id];
   ++misses.in_vain;
@@ -383,7 +405,8 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   const std::uint64_t place = ~std::uint64_t{frame.entry.id};
   const bool is_back = misses.same == 1 && loops_->CameBefore(place, shape);
   const bool stays = misses.same == policy::kStayingSize;
-  const bool is_due = std::has_single_bit(misses.in_vain) || stays;
+  const bool is_due = std::has_single_bit(misses.in_vain) || stays ||
+                      (is_iteration && misses.in_vain <= policy::kTriedRests);
   if (!is_due && !is_back) return;
   std::uint32_t missed = 0;  // steps of the longest such trace
   bool missed_at_boundary = false;
@@ -391,6 +414,7 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   std::size_t most_alike = 0;
   ForEachHotRoot(
       *store_, frame.entry.id, [&](const TraceNode& root, const Trace& trace) {
+        if (is_iteration && !trace.is_iteration.load()) return;
         const std::size_t alike = SizesAlike(frame, root.step);
         if (alike < most_alike) return;
         if (std::exchange(most_alike, alike) < alike) {

@@ -62,6 +62,10 @@ void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
       PathsToCompare(*store, *trace);
   if (paths.empty()) return;
   std::vector<std::size_t> cuts = CutsBySizes(paths);
+  const LoopInPath loop = FindLoop(paths);
+  cuts.insert(cuts.end(), loop.cuts.begin(), loop.cuts.end());
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   if (cuts.empty()) return;
   cuts.insert(cuts.begin(), 0);
   cuts.push_back(paths[0].size());
@@ -72,11 +76,17 @@ void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
   for (const std::vector<const TraceNode*>& path : paths) {
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       std::vector<NewStep> steps = PartOf(path, cuts[i], cuts[i + 1]);
+      // The first iteration may begin at a boundary, the others do not.
+      const bool is_iteration = cuts[i + 1] - cuts[i] == loop.steps;
       Trace* const part =
           AddPart(store, store->top(), std::move(steps),
-                  i == 0 && trace->starts_at_boundary, registry, counters);
+                  i == 0 && trace->starts_at_boundary && !is_iteration,
+                  registry, counters);
       if (part == nullptr) return;
       store->MarkPart(part, /*is_last=*/i + 2 == cuts.size());
+      if (is_iteration) {
+        part->is_iteration.store(true, std::memory_order_relaxed);
+      }
       CountSightings(store, part, static_cast<std::size_t>(sightings),
                      threshold);
     }

@@ -410,6 +410,9 @@ void TraceCursor::FinishRun(FlushReason reason) {
   loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
+  if (trace->is_iteration.load(std::memory_order_relaxed)) {
+    loops_->awaits_iteration = true;
+  }
   // The parts of a sequence are one run of it: the last one counts.
   const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
   if (!has_rest) loops_->CountRun();

@@ -217,5 +217,55 @@ TEST(SizeCutsTest, PlacesOfAStorageStayPlaces) {
             (std::vector<int>{0, -1, 0, -1, -1, -1, -1, -1}));
 }
 
+// A new list, then as many steps with it: each is a sequence.
+TEST(SizeCutsTest, IterationsOfALoopInOneSizeAreSequences) {
+  const Recorded recorded([](PathBuilder* path, const Numbers& n) {
+    int list = path->External(F32({n[0], 8}));
+    for (int i = 0; i < 3; ++i) list = path->Op("aten::neg", {list});
+    for (int step = 0; step < 9; ++step) {
+      int x = list;
+      for (int i = 0; i < 8; ++i) x = path->Op("aten::sin", {x});
+      path->Op("aten::exp", {x});
+      path->Op("aten::cos", {list});
+    }
+    AddChain(path, 64, 2);
+  });
+  const LoopInPath loop = FindLoop(recorded.paths());
+  EXPECT_EQ(loop.steps, 10u);
+  EXPECT_EQ(loop.cuts, (Cuts{3, 13, 23, 33, 43, 53, 63, 73, 83, 93}));
+}
+
+TEST(SizeCutsTest, ShortAndRareLoopsAreNone) {
+  const Recorded few([](PathBuilder* path, const Numbers& n) {
+    for (int step = 0; step < 7; ++step) {
+      AddChain(path, n[0], 12);
+      path->Op("aten::exp", {path->External(F32({64, 8}))});
+    }
+  });
+  EXPECT_EQ(FindLoop(few.paths()).steps, 0u);
+  const Recorded small([](PathBuilder* path, const Numbers& n) {
+    int x = path->External(F32({n[0], 8}));
+    for (int step = 0; step < 20; ++step) {
+      x = path->Op("aten::sin", {x});
+      x = path->Op("aten::exp", {x});
+    }
+    for (int i = 0; i < 50; ++i) {
+      x = path->Op(i % 7 == i % 5 ? "aten::cos" : "aten::neg", {x});
+    }
+  });
+  EXPECT_EQ(FindLoop(small.paths()).steps, 0u);
+}
+
+TEST(SizeCutsTest, ALoopWhoseSizesStayIsNone) {
+  const Recorded recorded([](PathBuilder* path, const Numbers& n) {
+    AddChain(path, n[0], 2);
+    for (int step = 0; step < 12; ++step) {
+      AddChain(path, 64, 10);
+      path->Op("aten::exp", {path->External(F32({64, 8}))});
+    }
+  });
+  EXPECT_EQ(FindLoop(recorded.paths()).steps, 0u);
+}
+
 }  // namespace
 }  // namespace tjit
