@@ -28,8 +28,10 @@ class CodeTrial {
   // with the runs before it.
   explicit CodeTrial(bool takes_turns) : takes_turns_(takes_turns) {}
 
-  // Before the first run with the code.
-  void GiveHeadStart() { head_start_ = kHeadStart; }
+  // Before the first run with the code: so many runs have it.
+  void GiveHeadStart(int runs) { head_start_ = runs; }
+  // Before the first run with the code: the size may be gone soon.
+  void Hurry() { runs_ = kWarmUp - 1; }
 
   bool takes_turns() const { return takes_turns_; }
   bool is_over() const { return is_over_; }
@@ -37,29 +39,33 @@ class CodeTrial {
     return !takes_turns_ || is_over_ || !has_turn_ || head_start_ > 0;
   }
 
-  // A run that took `ns`. Before the code is there, too.
-  void Add(bool with_code, std::uint64_t ns) {
+  // A run that took `ns`. Before the code is there, too. Returns 1 if it had
+  // the code and was faster than the one before without it, -1 if it was not, 0
+  // if there is nothing to compare.
+  int Add(bool with_code, std::uint64_t ns) {
     if (!with_code) {
       without_.Add(ns);
       last_without_ns_ = ns;
       has_turn_ = false;
-      return;
+      return 0;
     }
     has_turn_ = true;
     if (head_start_ > 0) {
       --head_start_;
-      return;
+      return 0;
     }
-    if (is_over_) return;
+    if (is_over_) return 0;
     // The runs before were of another time.
     if (takes_turns_ && runs_ == 0 && lost_ == 0) without_.Clear();
-    if (runs_++ < kWarmUp) return;
+    if (runs_++ < kWarmUp) return 0;
     with_.Add(ns);
-    if (takes_turns_) lead_ += ns < last_without_ns_ ? 1 : -1;
+    const int lead = !takes_turns_ ? 0 : ns < last_without_ns_ ? 1 : -1;
+    lead_ += lead;
     is_over_ = lead_ >= kLead && with_ns() < without_ns();
-    if (is_over_ || runs_ < kWarmUp + kMeasured) return;
+    if (is_over_ || runs_ < kWarmUp + kMeasured) return lead;
     runs_ = 0;
     is_over_ = with_ns() < without_ns() || ++lost_ == kMaxLost;
+    return lead;
   }
 
   // Medians of the last comparison. Not inlined: gcc 12 then takes the sort in
@@ -79,7 +85,6 @@ class CodeTrial {
   static constexpr int kMeasured = policy::kCodeTrialMeasured;
   static constexpr int kLead = policy::kCodeTrialLead;
   static constexpr int kMaxLost = policy::kCodeTrialMaxLost;
-  static constexpr int kHeadStart = policy::kCodeTrialHeadStart;
 
   bool takes_turns_;
   bool is_over_ = false;

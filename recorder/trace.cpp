@@ -47,6 +47,24 @@ void MergeScalars(TraceNode* node, const StepRecord& seen) {
   }
 }
 
+// A scalar that differs between two sizes, or within one, is a run-time
+// argument in both: one kernel serves all. `known`: the last step of another
+// path of the same trace.
+void MergeScalarsOfSizes(TraceNode* known, TraceNode* node) {
+  for (; node->parent != nullptr && known != node;
+       node = node->parent, known = known->parent) {
+    for (std::size_t i = 0; i < node->step.scalars.size(); ++i) {
+      ScalarRecord& now = node->step.scalars[i];
+      ScalarRecord& then = known->step.scalars[i];
+      if (!now.may_vary) continue;
+      if (then.IsRuntime() || !then.value.SameBits(now.value)) {
+        now.MarkRuntime();
+        then.MarkRuntime();
+      }
+    }
+  }
+}
+
 // From the first step down to `end`.
 std::vector<TraceNode*> PathTo(TraceNode* end) {
   std::vector<TraceNode*> path;
@@ -255,6 +273,9 @@ Trace* TraceStore::Insert(TraceNode* from, std::vector<NewStep> steps,
   if (trace == nullptr) {
     trace = FindOrMakeTrace(KeyOf(path, {}), static_cast<std::uint32_t>(length),
                             starts_at_boundary);
+    if (const auto known = ends_.find(trace); known != ends_.end()) {
+      MergeScalarsOfSizes(known->second.front(), end);
+    }
     trace->RecordPath(end);
     AddEnd(trace, end);
     end->uses.store(1, std::memory_order_relaxed);

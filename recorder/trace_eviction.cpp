@@ -74,6 +74,9 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.eager_completions, &eager_completions);
   Copy(other.unseen_left, &unseen_left);
   Copy(other.prepared, &prepared);
+  Copy(other.awaits_code, &awaits_code);
+  Copy(other.awaiting_paths, &awaiting_paths);
+  Copy(other.runs_to_win_back, &runs_to_win_back);
   eager_times.CopyFrom(other.eager_times);
   replay_times.CopyFrom(other.replay_times);
   executed_times.CopyFrom(other.executed_times);
@@ -130,7 +133,15 @@ void TraceStore::RecordUse(TraceNode* node) {
                    std::memory_order_relaxed);
   node->used_at.store(now, std::memory_order_relaxed);
   if (node->id <= first_last_id_) return;
-  steps_run_.store(steps_run_.load(std::memory_order_relaxed) + node->depth + 1,
+  // What saves more is won back in fewer runs.
+  const Trace* const trace = node->ends.load(std::memory_order_acquire);
+  const std::int64_t needed =
+      trace == nullptr
+          ? policy::kRunsOfEachPath
+          : trace->runs_to_win_back.load(std::memory_order_relaxed);
+  const auto steps = static_cast<std::uint64_t>(
+      (node->depth + 1) * policy::kRunsOfEachPath / needed);
+  steps_run_.store(steps_run_.load(std::memory_order_relaxed) + steps,
                    std::memory_order_relaxed);
 }
 

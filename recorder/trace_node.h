@@ -35,9 +35,10 @@ struct Trace {
   std::uint32_t length = 0;  // steps
   // Paths of it but the first one, sizes most of them, and their runs. Both
   // are halved now and then: what was long ago counts less.
-  // Written by RecordPath() alone, for a path that is new.
+  // Written by RecordPath() for a path that is new, and by ForgetRuns().
   std::atomic<std::int64_t> more_paths{0};
-  // Added to by any thread at the end of such a run; halved by RecordPath().
+  // Added to by any thread at the end of such a run; halved by RecordPath(),
+  // cleared by ForgetRuns().
   std::atomic<std::int64_t> runs_of_more{0};
   // Written once, by RecordPath() for the first path.
   std::atomic<const TraceNode*> first_end{nullptr};
@@ -53,10 +54,19 @@ struct Trace {
   // Code of one of its segments was measured last, and paid. Written by any
   // thread at the end of a trial of code; the last one holds.
   std::atomic<bool> has_code{false};
+  // Code of one was asked for, and it is not known yet whether it pays: sizes
+  // are not judged by what they save without it. Set by any thread that asks,
+  // cleared by any that knows.
+  std::atomic<bool> awaits_code{false};
+  // Paths that were recorded meanwhile. Written by RecordPath() alone.
+  std::atomic<std::int64_t> awaiting_paths{0};
   // Note [Sizes that vary on their own] in size_cuts.h: it is recorded as parts
   // from now on; it is such a part; another part comes behind it. Set by any
   // thread that cuts a trace.
   std::atomic<bool> is_cut{false}, is_part{false}, ends_at_cut{false};
+  // A part that is one iteration of a loop: Note [Loops in other sizes each
+  // time] there. Set by any thread that cuts a trace.
+  std::atomic<bool> is_iteration{false};
   // Set by the thread that writes `cuts`: of several that cut it the first.
   std::atomic<bool> has_cuts{false};
   // Of one that is cut: the steps that begin its parts but the first one, in
@@ -64,9 +74,6 @@ struct Trace {
   std::vector<std::uint32_t> cuts;
   // Added to by any thread that begins a run of it.
   std::atomic<std::int64_t> entries{0};
-  // A part that is one iteration of a loop: Note [Loops in other sizes each
-  // time] there. Set by any thread that cuts a trace.
-  std::atomic<bool> is_iteration{false};
   // Added to by any thread at the end of a complete run.
   std::atomic<std::int64_t> completions{0};
   // Added to by Penalize(), on any thread.
@@ -96,6 +103,8 @@ struct Trace {
   // Eager runs that nobody followed and that turned out to be others. Added to
   // by any thread at the end of such a run.
   std::atomic<std::int64_t> unseen_left{0};
+  // Of one of its paths, as far as it is known. Written by RecordTime().
+  std::atomic<std::int64_t> runs_to_win_back{policy::kRunsOfEachPath};
   // A replay was complete. Set once, by RecordTime() of the first one.
   std::atomic<bool> prepared{false};
   // Any thread adds the time of a measured run at its end.
@@ -113,19 +122,46 @@ struct Trace {
   static bool IsMeasured(std::int64_t entry) {
     return entry < 64 || entry % 16 == 0;
   }
-  // True if one more of its paths will probably pay for what it takes: as long
-  // as six to ten runs save. A few are tried, and what comes behind them where
-  // these stayed.
+  // True if one more of its paths will probably pay for what it takes. A few
+  // are tried, and what comes behind them where these stayed.
   bool IsWorthMorePaths() const {
     const std::int64_t known = more_paths.load(std::memory_order_relaxed);
-    return known < policy::kTriedPaths ||
-           runs_of_more.load(std::memory_order_relaxed) >=
-               policy::kRunsOfEachPath * known;
+    if (known < policy::kTriedPaths) return true;
+    const std::int64_t runs = runs_of_more.load(std::memory_order_relaxed);
+    return runs >= policy::kRunsOfEachPath * known ||
+           (runs >= policy::kFewestRunsOfEachPath * known &&
+            runs >= runs_to_win_back.load(std::memory_order_relaxed) * known);
+  }
+  // What replaying it takes less than an eager run, as far as it is known.
+  std::uint64_t NsSavedByRun() const {
+    const std::uint64_t eager = eager_times.Median();
+    const std::uint64_t replay = replay_times.Median();
+    return replay == 0 || replay >= eager ? 0 : eager - replay;
+  }
+  // Recording and preparing a path takes as long as kEagerRunsOfPath eager
+  // runs: so many replays win that back.
+  std::int64_t RunsToWinBack() const {
+    const std::uint64_t saved = NsSavedByRun();
+    if (saved == 0) return policy::kRunsOfEachPath;
+    const std::uint64_t runs =
+        policy::kEagerRunsOfPath * eager_times.Median() / saved + 1;
+    return std::min(static_cast<std::int64_t>(runs), policy::kRunsOfEachPath);
+  }
+  // Its code has turned out to pay: what runs took before says nothing of those
+  // to come, so a few paths are tried anew. Any thread.
+  void ForgetRuns() {
+    replay_times.Clear();
+    more_paths.store(0, std::memory_order_relaxed);
+    runs_of_more.store(0, std::memory_order_relaxed);
   }
   // REQUIRES: the store's mutex is held.
   void RecordPath(const TraceNode* end) {
     if (first_end.load(std::memory_order_relaxed) == nullptr) {
       first_end.store(end, std::memory_order_relaxed);
+    } else if (awaits_code.load(std::memory_order_relaxed) &&
+               awaiting_paths.load(std::memory_order_relaxed) <
+                   policy::kPathsOfAwaitedCode) {
+      awaiting_paths.fetch_add(1, std::memory_order_relaxed);
     } else if (more_paths.fetch_add(1, std::memory_order_relaxed) + 1 >=
                policy::kCountedPaths) {
       more_paths.store(policy::kCountedPaths / 2, std::memory_order_relaxed);
@@ -137,6 +173,7 @@ struct Trace {
     // The first replay prepares the segment.
     if (replayed && !prepared.exchange(true, std::memory_order_relaxed)) return;
     (replayed ? replay_times : eager_times).Add(ns);
+    runs_to_win_back.store(RunsToWinBack(), std::memory_order_relaxed);
   }
 };
 

@@ -2,8 +2,10 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +24,11 @@
 #include "support/policy.h"
 
 namespace tjit::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
 
 bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
   const Trace* trace = TraceOf(segment);
@@ -30,17 +37,21 @@ bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
 
 // What a profile knows has paid for its code in an earlier process. Where other
 // sizes have code there is nothing to compile, most of the time: other segments
-// of the trace may have none yet.
+// of the trace may have none yet. Sizes that are gone soon pay together.
 bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
                                std::size_t steps) const {
   if (HasCodeOfOtherSizes(segment)) return true;
-  if (runs_ < 2) return false;
+  const bool is_paid_together = segment.sizes_->HasPaid(steps);
+  if (runs_ < 2 && !(is_paid_together && segment.sizes_->has_asked())) {
+    return false;
+  }
   const Trace* trace = TraceOf(segment);
   if (trace != nullptr && trace->known.load(std::memory_order_relaxed)) {
     return true;
   }
   if (!engine_->is_for_speed() || g_settings.compile_all()) return true;
-  return tier1_ns_ > policy::kCompileNs + policy::kCompileNsPerStep * steps;
+  return is_paid_together ||
+         tier1_ns_ > policy::kCompileNs + policy::kCompileNsPerStep * steps;
 }
 
 // Half of what it takes, the run that is about to begin counted with what it
@@ -104,7 +115,16 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   if (trace != nullptr) input.sequence = SequenceName(*trace);
   RecordCode(*segment, *variant);
   const std::size_t steps = input.steps.size();
-  if (HasCodeOfOtherSizes(*segment)) trial_->GiveHeadStart();
+  CodeOfSizes& sizes = *segment->sizes_;
+  if (!is_again) {
+    if (sizes.has_asked()) trial_->Hurry();
+    sizes.RecordAsked();
+  }
+  if (HasCodeOfOtherSizes(*segment)) {
+    trial_->GiveHeadStart(sizes.HeadStart());
+  } else if (Trace* const awaiting = TraceOf(*segment)) {
+    awaiting->awaits_code.store(true, std::memory_order_relaxed);
+  }
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kCompile, "Starting", trace,
                   absl::StrCat("ops=", steps, " tier=2"));
@@ -115,6 +135,22 @@ void Tier2Variant::Ask(PreparedSegment* segment,
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
   task_ = segment->compiler_.tier2->Ask(std::move(input), engine_, is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+}
+
+void Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
+  CodeOfSizes& sizes = *segment.sizes_;
+  if (!HasCodeOfOtherSizes(segment)) return;
+  const std::uint64_t saved = TraceOf(segment)->NsSavedByRun();
+  if (saved < policy::kLeastSavedForWait || !sizes.MayWait()) return;
+  const auto end =
+      Clock::now() + std::chrono::nanoseconds(std::min(
+                         policy::kRunsOfWait * saved, policy::kLongestWaitNs));
+  const auto is_there = [&] {
+    return task_->state.load(std::memory_order_acquire) !=
+           CompileTask::State::kWaiting;
+  };
+  while (!is_there() && Clock::now() < end) std::this_thread::yield();
+  sizes.RecordWait(is_there());
 }
 
 // For the profile.

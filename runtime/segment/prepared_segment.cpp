@@ -88,10 +88,12 @@ std::uint32_t RunsBeforeTrials(std::uint32_t runs, std::int64_t others) {
 }  // namespace
 
 PreparedSegment::PreparedSegment(const std::vector<TraceNode*>& nodes,
-                                 StepClasses* classes, SegmentCompiler compiler)
+                                 StepClasses* classes, SegmentCompiler compiler,
+                                 std::shared_ptr<CodeOfSizes> sizes)
     : nodes_(nodes),
       classes_(classes),
       compiler_(compiler),
+      sizes_(std::move(sizes)),
       engine_(&compiler.tier2->EngineIn(
           RegionOfContext(nodes.front()->step.context))) {
   std::vector<const TraceNode*> path;
@@ -578,6 +580,16 @@ PreparedSegment* SegmentCache::FindShorter(const Run& run,
   return nullptr;
 }
 
+std::shared_ptr<CodeOfSizes> SegmentCache::SizesOf(
+    const std::vector<TraceNode*>& nodes) {
+  const Trace* const trace = nodes.front()->owner.load();
+  if (trace == nullptr) return std::make_shared<CodeOfSizes>();
+  std::shared_ptr<CodeOfSizes>& sizes =
+      sizes_[{trace->id, nodes.front()->depth, nodes.back()->depth}];
+  if (sizes == nullptr) sizes = std::make_shared<CodeOfSizes>();
+  return sizes;
+}
+
 PreparedSegment& SegmentCache::For(const Run& run,
                                    const GlobalContext& global) {
   if (Planted(Defect::kWrongTripCount)) {
@@ -586,8 +598,8 @@ PreparedSegment& SegmentCache::For(const Run& run,
     }
   }
   if (PreparedSegment* const known = Find(run.pending, global)) return *known;
-  auto segment =
-      std::make_unique<PreparedSegment>(run.pending, &classes_, compiler_);
+  auto segment = std::make_unique<PreparedSegment>(
+      run.pending, &classes_, compiler_, SizesOf(run.pending));
   if (weight_ + segment->weight() > policy::kMaxSegmentWeight) Clear();
   weight_ += segment->weight();
   return *segments_.emplace(KeyOf(run.pending, global), std::move(segment))

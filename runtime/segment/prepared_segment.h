@@ -8,6 +8,7 @@
 // tests/runtime/tier2/tier2_test.cpp
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "compiler/program/executable.h"
+#include "recorder/code_of_sizes.h"
 #include "recorder/trace.h"
 #include "runtime/call/kernel_state.h"
 #include "runtime/call/trace_run.h"
@@ -43,9 +45,10 @@ struct SegmentCompiler {
 class PreparedSegment {
  public:
   // `nodes` is run.pending: deferred steps of one path, in order. `classes` and
-  // `compiler` outlive this.
+  // `compiler` outlive this. `sizes`: shared with this part of the trace in its
+  // other sizes.
   PreparedSegment(const std::vector<TraceNode*>& nodes, StepClasses* classes,
-                  SegmentCompiler compiler);
+                  SegmentCompiler compiler, std::shared_ptr<CodeOfSizes> sizes);
   ~PreparedSegment();
 
   // Runs the segment over the storages of `run`: tier 1 or 2.
@@ -135,6 +138,7 @@ class PreparedSegment {
   std::vector<UsedSlot> used_;
   StepClasses* const classes_;
   const SegmentCompiler compiler_;
+  const std::shared_ptr<CodeOfSizes> sizes_;
   const std::atomic<Engine*>* const engine_;
   std::vector<BoundStep> steps_;
   std::vector<std::int32_t> slot_map_;
@@ -170,6 +174,7 @@ class SegmentCache {
   void MoveTo(const TraceStore& store);
   void Clear() {
     segments_.clear();
+    sizes_.clear();
     classes_.Clear();  // of these
     weight_ = 0;
     last_ = nullptr;
@@ -186,9 +191,15 @@ class SegmentCache {
   // Defect::kWrongTripCount: the one of the first of the pending ops, up to where
   // a trace ended; null if there is none.
   PreparedSegment* FindShorter(const Run& run, const GlobalContext& global);
+  // Of these steps in all sizes.
+  std::shared_ptr<CodeOfSizes> SizesOf(const std::vector<TraceNode*>& nodes);
 
   const SegmentCompiler compiler_;
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
+  // By number of the trace, and depths of the first and the last step.
+  absl::flat_hash_map<std::array<std::uint32_t, 3>,
+                      std::shared_ptr<CodeOfSizes>>
+      sizes_;
   std::size_t weight_ = 0;  // slots and steps of all segments
   PreparedSegment* last_ = nullptr;  // that was found
   Key last_key_;

@@ -203,6 +203,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     if (runs_ == 1) least_ns_ = LeastNs(*segment, *variant);
     if (IsTimeToAsk(*segment, steps)) {
       Ask(segment, variant, /*is_again=*/false, counters);
+      if (state_ == State::kAsked) AwaitCodeOfOtherSizes(*segment);
     } else if (!is_precompiled_ && g_settings.may_compile() &&
                IsNearlyTimeToAsk(steps)) {
       is_precompiled_ = true;
@@ -212,7 +213,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
                                              engine_);
       }
     }
-    return false;
+    if (state_ != State::kAsked) return false;
   }
   if (state_ == State::kAsked) PickUp(segment, variant);
   if (state_ != State::kCompiled) return false;
@@ -325,7 +326,12 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
           "code for %d of %s after %.1f ms", code.steps_fused,
           OpsText(segment->nodes_), 1e-6 * static_cast<double>(task_->ns)));
     }
-    if (code.groups.empty()) return SwitchOff();
+    if (code.groups.empty()) {
+      if (Trace* const trace = TraceOf(*segment)) {
+        trace->awaits_code.store(false, std::memory_order_relaxed);
+      }
+      return SwitchOff();
+    }
   }
   Build(segment, variant);
   state_ = State::kCompiled;
@@ -474,21 +480,41 @@ bool Tier2Variant::IsShifted(const tjit::runtime::Run& run) const {
 
 void Tier2Variant::RecordTime(const PreparedSegment& segment, bool compiled,
                               std::uint64_t ns, Counters* counters) {
-  if (!compiled) tier1_ns_ += ns;
-  trial_->Add(compiled, ns);
-  if (!trial_->is_over()) return;
+  CodeOfSizes& sizes = *segment.sizes_;
+  if (!compiled) {
+    tier1_ns_ += ns;
+    sizes.AddLibraryTime(ns);
+  }
+  sizes.AddTurn(trial_->Add(compiled, ns));
+  if (!trial_->is_over()) {
+    RecordTurns(segment);
+    return;
+  }
   const bool pays = trial_->pays() || !engine_->is_for_speed();
   // Without turns the other side is the first runs, which are slow.
   if (trial_->takes_turns() || !pays) PrintMeasured(segment, pays);
-  Trace* trace = TraceOf(segment);
-  if (trace != nullptr && engine_->is_for_speed()) {
-    trace->has_code.store(pays, std::memory_order_relaxed);
-  }
+  RecordVerdict(segment, pays);
   if (pays) return;
   const Trace* const slow = TraceOfSegment(*segment.nodes_.back());
   if (slow != nullptr) RecordSlowCode(*slow);
   counters->tier2_switched_off.Add();
   SwitchOff();
+}
+
+// Sizes that are gone before their own trial is over decide together.
+void Tier2Variant::RecordTurns(const PreparedSegment& segment) const {
+  const CodeOfSizes& sizes = *segment.sizes_;
+  if (sizes.pays()) RecordVerdict(segment, true);
+  if (sizes.does_not_pay()) RecordVerdict(segment, false);
+}
+
+void Tier2Variant::RecordVerdict(const PreparedSegment& segment,
+                                 bool pays) const {
+  Trace* const trace = TraceOf(segment);
+  if (trace == nullptr || !engine_->is_for_speed()) return;
+  const bool paid = trace->has_code.exchange(pays, std::memory_order_relaxed);
+  if (pays && !paid) trace->ForgetRuns();
+  trace->awaits_code.store(false, std::memory_order_relaxed);
 }
 
 void Tier2Variant::PrintMeasured(const PreparedSegment& segment,

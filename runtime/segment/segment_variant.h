@@ -149,6 +149,9 @@ struct Tier2Variant {
                               const PreparedSegment::Variant& variant);
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again, Counters* counters);
+  // Where other sizes have code, this one's is a matter of numbers: waits for
+  // it as long as a few runs without it would lose.
+  void AwaitCodeOfOtherSizes(const PreparedSegment& segment) const;
   static void RecordCode(const PreparedSegment& segment,
                          const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);
@@ -185,6 +188,8 @@ struct Tier2Variant {
   bool RunsCode() const { return state_ == State::kCompiled && WantsCode(); }
   void RecordTime(const PreparedSegment& segment, bool compiled,
                   std::uint64_t ns, Counters* counters);
+  void RecordTurns(const PreparedSegment& segment) const;
+  void RecordVerdict(const PreparedSegment& segment, bool pays) const;
   void PrintMeasured(const PreparedSegment& segment, bool pays) const;
   void StartTrial();
   void SwitchOff();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "support/policy.h"
 #include "support/pseudo_random.h"
 
 namespace tjit {
@@ -97,7 +98,7 @@ TEST(CodeTrialTest, OneUnluckyComparisonDoesNotDecide) {
 TEST(CodeTrialTest, AHeadStartIsNoPartOfTheComparison) {
   CodeTrial trial(/*takes_turns=*/true);
   trial.Add(/*with_code=*/false, 900);
-  trial.GiveHeadStart();
+  trial.GiveHeadStart(policy::kCodeTrialHeadStart);
   for (int i = 0; i < 24; ++i) {
     EXPECT_TRUE(trial.wants_code()) << i;
     trial.Add(/*with_code=*/true, 10);  // as if it were fast

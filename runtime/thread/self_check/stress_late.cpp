@@ -157,7 +157,8 @@ PreparedSegment& PendingQueue::SegmentInMode() {
     return segments_.For(run_, pending_global_);
   }
   late.segment = std::make_unique<PreparedSegment>(
-      run_.pending, &late.classes, segments_.compiler());
+      run_.pending, &late.classes, segments_.compiler(),
+      std::make_shared<CodeOfSizes>());
   return *late.segment;
 }
 

@@ -1,0 +1,79 @@
+// What is known of compiled code for one part of a trace, in all of its sizes.
+//
+// A simulation whose list of neighbours is made anew every twenty steps has
+// another size each time. No size runs long enough to pay for code, nor to try
+// whether it pays; yet the machine code is the same for all of them
+// (segment_code.h). So all sizes together pay, and their turns with and without
+// the code count together.
+//
+// Thread: that of the segments. Tested by:
+// tests/recorder/code_of_sizes_test.cpp
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "support/policy.h"
+
+namespace tjit {
+
+class CodeOfSizes {
+ public:
+  // A run without code took `ns`, in any size.
+  void AddLibraryTime(std::uint64_t ns) { library_ns_ += ns; }
+  // True if that, since code was last asked for, pays for one more size of so
+  // many steps. The first one is compiled, of the others most is there; where
+  // many have asked and none found out whether it pays, they ask ever less.
+  bool HasPaid(std::size_t steps) const {
+    const std::uint64_t first =
+        policy::kCompileNs + policy::kCompileNsPerStep * steps;
+    const std::uint32_t doublings =
+        std::min(asked_ / policy::kSizesPerDoubling, 16u);
+    return library_ns_ >
+           (asked_ == 0 ? first
+                        : (first / policy::kPartOfOtherSizes) << doublings);
+  }
+  void RecordAsked() {
+    library_ns_ = 0;
+    ++asked_;
+  }
+  // Some size has asked before.
+  bool has_asked() const { return asked_ != 0; }
+
+  // A run with the code was faster than the one before it without (1), slower
+  // (-1), or was not compared (0).
+  void AddTurn(int lead) { lead_ = std::clamp(lead_ + lead, -kLead, kLead); }
+  bool pays() const { return lead_ == kLead; }
+  bool does_not_pay() const { return lead_ == -kLead; }
+
+  // Runs that one more size, whose code is expected to pay, has it before it is
+  // measured. One of some sizes is measured at once, as code that paid for long
+  // ones may not for short ones.
+  int HeadStart() const {
+    if (asked_ % policy::kSizesPerTrial == 0) return 0;
+    return policy::kCodeTrialHeadStart *
+           static_cast<int>(std::min(asked_, policy::kMostHeadStarts));
+  }
+
+  // The worker may be busy with something else: after a wait in vain some sizes
+  // do not wait.
+  bool MayWait() {
+    if (waits_to_skip_ == 0) return true;
+    --waits_to_skip_;
+    return false;
+  }
+  void RecordWait(bool has_come) {
+    waits_to_skip_ = has_come ? 0 : policy::kMostHeadStarts;
+  }
+
+ private:
+  static constexpr int kLead = policy::kCodeLeadOfSizes;
+
+  std::uint64_t library_ns_ = 0;
+  int lead_ = 0;
+  std::uint32_t asked_ = 0;          // sizes
+  std::uint32_t waits_to_skip_ = 0;  // sizes
+};
+
+}  // namespace tjit
