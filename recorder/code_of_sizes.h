@@ -42,10 +42,14 @@ class CodeOfSizes {
   bool has_asked() const { return asked_ != 0; }
 
   // A run with the code was faster than the one before it without (1), slower
-  // (-1), or was not compared (0).
-  void AddTurn(int lead) { lead_ = std::clamp(lead_ + lead, -kLead, kLead); }
+  // (-1), or was not compared (0). True if it is known by that whether the code
+  // pays.
+  bool AddTurn(int lead) {
+    const int before = lead_;
+    lead_ = std::clamp(lead_ + lead, -kLead, kLead);
+    return lead_ != before && (lead_ == kLead || lead_ == -kLead);
+  }
   bool pays() const { return lead_ == kLead; }
-  bool does_not_pay() const { return lead_ == -kLead; }
 
   // Runs that one more size, whose code is expected to pay, has it before it is
   // measured. One of some sizes is measured at once, as code that paid for long

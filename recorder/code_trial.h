@@ -31,7 +31,10 @@ class CodeTrial {
   // Before the first run with the code: so many runs have it.
   void GiveHeadStart(int runs) { head_start_ = runs; }
   // Before the first run with the code: the size may be gone soon.
-  void Hurry() { runs_ = kWarmUp - 1; }
+  void Hurry() {
+    runs_ = kWarmUp - 1;
+    without_.Clear();
+  }
 
   bool takes_turns() const { return takes_turns_; }
   bool is_over() const { return is_over_; }
@@ -47,6 +50,7 @@ class CodeTrial {
       without_.Add(ns);
       last_without_ns_ = ns;
       has_turn_ = false;
+      ++library_runs_;
       return 0;
     }
     has_turn_ = true;
@@ -59,7 +63,9 @@ class CodeTrial {
     if (takes_turns_ && runs_ == 0 && lost_ == 0) without_.Clear();
     if (runs_++ < kWarmUp) return 0;
     with_.Add(ns);
-    const int lead = !takes_turns_ ? 0 : ns < last_without_ns_ ? 1 : -1;
+    // The first run without it is a slow one.
+    const bool is_compared = takes_turns_ && library_runs_ > 1;
+    const int lead = !is_compared ? 0 : ns < last_without_ns_ ? 1 : -1;
     lead_ += lead;
     is_over_ = lead_ >= kLead && with_ns() < without_ns();
     if (is_over_ || runs_ < kWarmUp + kMeasured) return lead;
@@ -91,6 +97,7 @@ class CodeTrial {
   bool has_turn_ = false;  // of a run without the code
   int runs_ = 0;           // with the code, of this comparison
   int lost_ = 0;
+  std::uint32_t library_runs_ = 0;
   // Runs with the code that were faster than the one before, less the others.
   int lead_ = 0;
   std::uint64_t last_without_ns_ = 0;

@@ -205,7 +205,8 @@ Runs RunsOf(const std::vector<std::uint64_t>& steps, std::size_t period) {
         i + period < steps.size() && steps[i] == steps[i + period];
     if (goes_on) continue;
     // As many iterations as there are at least.
-    if (i - begin >= (policy::kShortestLoop - 1) * period) {
+    const bool is_behind = runs.empty() || begin >= runs.back().second;
+    if (is_behind && i - begin >= (policy::kShortestLoop - 1) * period) {
       runs.emplace_back(begin, i + period);
     }
     begin = i + 1;

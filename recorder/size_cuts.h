@@ -34,8 +34,10 @@
 // tests/runtime/thread/own_sizes_test.cpp
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include "recorder/trace.h"
@@ -53,6 +55,19 @@ struct LoopInPath {
   // The steps but the first one of the path that begin iterations, and those
   // behind the last of each run of them, in order.
   std::vector<std::size_t> cuts;
+
+  // Steps [begin, end) are one; of those between two cuts.
+  bool IsIteration(std::size_t begin, std::size_t end) const {
+    return end - begin == steps &&
+           (begin == 0 || std::binary_search(cuts.begin(), cuts.end(), begin));
+  }
+  // An iteration would be cut there, behind its first step.
+  bool IsInside(std::size_t step) const {
+    const auto next = std::upper_bound(cuts.begin(), cuts.end(), step);
+    if (steps == 0 || next == cuts.end()) return false;
+    const std::size_t begin = next == cuts.begin() ? 0 : *std::prev(next);
+    return step != begin && IsIteration(begin, *next);
+  }
 };
 // That of the first of `paths`, which are of one trace, at least two.
 LoopInPath FindLoop(const std::vector<std::vector<const TraceNode*>>& paths);

@@ -48,8 +48,8 @@ void MergeScalars(TraceNode* node, const StepRecord& seen) {
 }
 
 // A scalar that differs between two sizes, or within one, is a run-time
-// argument in both: one kernel serves all. `known`: the last step of another
-// path of the same trace.
+// argument in both: one kernel serves the sizes to come. `known`: the last step
+// of the first path of the same trace.
 void MergeScalarsOfSizes(TraceNode* known, TraceNode* node) {
   for (; node->parent != nullptr && known != node;
        node = node->parent, known = known->parent) {

@@ -79,6 +79,8 @@ void Trace::CopyCounts(const Trace& other) {
   Copy(other.runs_to_win_back, &runs_to_win_back);
   eager_times.CopyFrom(other.eager_times);
   replay_times.CopyFrom(other.replay_times);
+  late_times.CopyFrom(other.late_times);
+  Copy(other.has_forgotten, &has_forgotten);
   executed_times.CopyFrom(other.executed_times);
   trial.CopyFrom(other.trial);
 }

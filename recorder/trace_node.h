@@ -35,10 +35,11 @@ struct Trace {
   std::uint32_t length = 0;  // steps
   // Paths of it but the first one, sizes most of them, and their runs. Both
   // are halved now and then: what was long ago counts less.
-  // Written by RecordPath() for a path that is new, and by ForgetRuns().
+  // Written by RecordPath() for a path that is new, and by
+  // ForgetRunsWithoutCode().
   std::atomic<std::int64_t> more_paths{0};
   // Added to by any thread at the end of such a run; halved by RecordPath(),
-  // cleared by ForgetRuns().
+  // cleared by ForgetRunsWithoutCode().
   std::atomic<std::int64_t> runs_of_more{0};
   // Written once, by RecordPath() for the first path.
   std::atomic<const TraceNode*> first_end{nullptr};
@@ -109,6 +110,8 @@ struct Trace {
   std::atomic<bool> prepared{false};
   // Any thread adds the time of a measured run at its end.
   RunTimes eager_times, replay_times;
+  RunTimes late_times;  // of replays, with code if it has some that pays
+  std::atomic<bool> has_forgotten{false};  // ForgetRunsWithoutCode() was called
   RunTimes executed_times;  // of replays: what was pending ran
   // Of the runs that begin at nodes that it owns: any thread that begins one.
   TraceTrial trial;
@@ -132,25 +135,29 @@ struct Trace {
            (runs >= policy::kFewestRunsOfEachPath * known &&
             runs >= runs_to_win_back.load(std::memory_order_relaxed) * known);
   }
-  // What replaying it takes less than an eager run, as far as it is known.
+  // What replaying it takes less than an eager run; 0: that is not known.
   std::uint64_t NsSavedByRun() const {
     const std::uint64_t eager = eager_times.Median();
-    const std::uint64_t replay = replay_times.Median();
+    const std::uint64_t replay = late_times.Median();
     return replay == 0 || replay >= eager ? 0 : eager - replay;
   }
   // Recording and preparing a path takes as long as kEagerRunsOfPath eager
   // runs: so many replays win that back.
   std::int64_t RunsToWinBack() const {
-    const std::uint64_t saved = NsSavedByRun();
-    if (saved == 0) return policy::kRunsOfEachPath;
+    const std::uint64_t eager = eager_times.Median();
+    const std::uint64_t replay = late_times.Median();
+    if (replay == 0 || replay >= eager) return policy::kRunsOfEachPath;
+    const std::uint64_t saved = eager - replay;
     const std::uint64_t runs =
-        policy::kEagerRunsOfPath * eager_times.Median() / saved + 1;
-    return std::min(static_cast<std::int64_t>(runs), policy::kRunsOfEachPath);
+        (policy::kEagerRunsOfPath * eager + saved - 1) / saved;
+    return static_cast<std::int64_t>(std::min<std::uint64_t>(
+        runs, static_cast<std::uint64_t>(policy::kRunsOfEachPath)));
   }
   // Its code has turned out to pay: what runs took before says nothing of those
-  // to come, so a few paths are tried anew. Any thread.
-  void ForgetRuns() {
-    replay_times.Clear();
+  // to come, so a few paths are tried anew. Once; any thread.
+  void ForgetRunsWithoutCode() {
+    if (has_forgotten.exchange(true, std::memory_order_relaxed)) return;
+    late_times.Clear();
     more_paths.store(0, std::memory_order_relaxed);
     runs_of_more.store(0, std::memory_order_relaxed);
   }
@@ -173,6 +180,7 @@ struct Trace {
     // The first replay prepares the segment.
     if (replayed && !prepared.exchange(true, std::memory_order_relaxed)) return;
     (replayed ? replay_times : eager_times).Add(ns);
+    if (replayed) late_times.Add(ns);
     runs_to_win_back.store(RunsToWinBack(), std::memory_order_relaxed);
   }
 };

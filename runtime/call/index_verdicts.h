@@ -8,8 +8,9 @@
 // - Ops that are deferred, functions that are replayed and kernels forget what
 //   is known of the blocks that they write (Block::ForgetContent()).
 // - All else needs a mutable pointer. To hand one out, libtorch clears the hook
-//   of the storage, and who sets it again forgets as well (ArmStorage()). So a
-//   verdict holds only while the hook is there.
+//   of the storage, and who sets it again forgets as well (ArmStorage(); new
+//   blocks have nothing to forget). So a verdict holds only while the hook is
+//   there.
 // There are none of memory that the program has a raw pointer into, that was
 // there before tjit, or that modes of checking hide.
 //

@@ -122,8 +122,6 @@ void Tier2Variant::Ask(PreparedSegment* segment,
   }
   if (HasCodeOfOtherSizes(*segment)) {
     trial_->GiveHeadStart(sizes.HeadStart());
-  } else if (Trace* const awaiting = TraceOf(*segment)) {
-    awaiting->awaits_code.store(true, std::memory_order_relaxed);
   }
   if (InstructionLogOn()) {
     LogTraceEvent(LogEvent::kCompile, "Starting", trace,
@@ -135,22 +133,32 @@ void Tier2Variant::Ask(PreparedSegment* segment,
                    std::string(OpName(segment->nodes_[0]->step.op)), ")"));
   task_ = segment->compiler_.tier2->Ask(std::move(input), engine_, is_again);
   state_ = task_ == nullptr ? State::kCounting : State::kAsked;
+  Trace* const awaiting = TraceOf(*segment);
+  if (task_ != nullptr && awaiting != nullptr && engine_->is_for_speed() &&
+      !HasCodeOfOtherSizes(*segment)) {
+    awaiting->awaits_code.store(true, std::memory_order_relaxed);
+  }
 }
 
+// All segments of a run together wait no longer than the constants say.
 void Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
   CodeOfSizes& sizes = *segment.sizes_;
   if (!HasCodeOfOtherSizes(segment)) return;
-  const std::uint64_t saved = TraceOf(segment)->NsSavedByRun();
+  const Trace& trace = *TraceOf(segment);
+  const std::uint64_t saved = trace.NsSavedByRun();
   if (saved < policy::kLeastSavedForWait || !sizes.MayWait()) return;
-  const auto end =
-      Clock::now() + std::chrono::nanoseconds(std::min(
-                         policy::kRunsOfWait * saved, policy::kLongestWaitNs));
-  const auto is_there = [&] {
-    return task_->state.load(std::memory_order_acquire) !=
-           CompileTask::State::kWaiting;
-  };
-  while (!is_there() && Clock::now() < end) std::this_thread::yield();
-  sizes.RecordWait(is_there());
+  const std::uint64_t all =
+      std::min(policy::kRunsOfWait * saved, policy::kLongestWaitNs);
+  const std::uint64_t part =
+      all * std::min<std::uint64_t>(segment.nodes_.size(), trace.length) /
+      trace.length;
+  const auto end = Clock::now() + std::chrono::nanoseconds(part);
+  CompileTask::State state = CompileTask::State::kWaiting;
+  while (state == CompileTask::State::kWaiting && Clock::now() < end) {
+    std::this_thread::yield();
+    state = task_->state.load(std::memory_order_acquire);
+  }
+  sizes.RecordWait(state == CompileTask::State::kDone);
 }
 
 // For the profile.

@@ -580,12 +580,19 @@ PreparedSegment* SegmentCache::FindShorter(const Run& run,
   return nullptr;
 }
 
+SegmentCache::SizesKey SegmentCache::SizesKeyOf(
+    const std::vector<TraceNode*>& nodes) {
+  const auto trace_of = [](const TraceNode* node) {
+    const Trace* const trace = node->owner.load(std::memory_order_acquire);
+    return trace == nullptr ? 0 : trace->id;
+  };
+  return {trace_of(nodes.front()), trace_of(nodes.back()), nodes.front()->depth,
+          nodes.back()->depth};
+}
+
 std::shared_ptr<CodeOfSizes> SegmentCache::SizesOf(
     const std::vector<TraceNode*>& nodes) {
-  const Trace* const trace = nodes.front()->owner.load();
-  if (trace == nullptr) return std::make_shared<CodeOfSizes>();
-  std::shared_ptr<CodeOfSizes>& sizes =
-      sizes_[{trace->id, nodes.front()->depth, nodes.back()->depth}];
+  std::shared_ptr<CodeOfSizes>& sizes = sizes_[SizesKeyOf(nodes)];
   if (sizes == nullptr) sizes = std::make_shared<CodeOfSizes>();
   return sizes;
 }
@@ -598,9 +605,13 @@ PreparedSegment& SegmentCache::For(const Run& run,
     }
   }
   if (PreparedSegment* const known = Find(run.pending, global)) return *known;
-  auto segment = std::make_unique<PreparedSegment>(
-      run.pending, &classes_, compiler_, SizesOf(run.pending));
-  if (weight_ + segment->weight() > policy::kMaxSegmentWeight) Clear();
+  const std::shared_ptr<CodeOfSizes> sizes = SizesOf(run.pending);
+  auto segment = std::make_unique<PreparedSegment>(run.pending, &classes_,
+                                                   compiler_, sizes);
+  if (weight_ + segment->weight() > policy::kMaxSegmentWeight) {
+    Clear();
+    sizes_[SizesKeyOf(run.pending)] = sizes;
+  }
   weight_ += segment->weight();
   return *segments_.emplace(KeyOf(run.pending, global), std::move(segment))
               .first->second;

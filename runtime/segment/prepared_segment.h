@@ -191,15 +191,16 @@ class SegmentCache {
   // Defect::kWrongTripCount: the one of the first of the pending ops, up to where
   // a trace ended; null if there is none.
   PreparedSegment* FindShorter(const Run& run, const GlobalContext& global);
+  // Of the trace that the first step is of and of that of the last one, and
+  // their depths.
+  using SizesKey = std::array<std::uint32_t, 4>;
+  static SizesKey SizesKeyOf(const std::vector<TraceNode*>& nodes);
   // Of these steps in all sizes.
   std::shared_ptr<CodeOfSizes> SizesOf(const std::vector<TraceNode*>& nodes);
 
   const SegmentCompiler compiler_;
   absl::flat_hash_map<Key, std::unique_ptr<PreparedSegment>> segments_;
-  // By number of the trace, and depths of the first and the last step.
-  absl::flat_hash_map<std::array<std::uint32_t, 3>,
-                      std::shared_ptr<CodeOfSizes>>
-      sizes_;
+  absl::flat_hash_map<SizesKey, std::shared_ptr<CodeOfSizes>> sizes_;
   std::size_t weight_ = 0;  // slots and steps of all segments
   PreparedSegment* last_ = nullptr;  // that was found
   Key last_key_;

@@ -226,6 +226,7 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
     }
     SwitchOff();
     if (++recompiles_ > policy::kMaxRecompiles) {
+      StopAwaiting(*segment);
       PrintCompile(
           absl::StrCat("Fallback: library calls, as the segment was compiled ",
                        policy::kMaxRecompiles, " times again"));
@@ -302,6 +303,7 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
                           PreparedSegment::Variant* variant) {
   const auto state = task_->state.load(std::memory_order_acquire);
   if (state == CompileTask::State::kDropped) {
+    StopAwaiting(*segment);
     task_ = nullptr;
     state_ = State::kCounting;
     return;
@@ -327,9 +329,7 @@ void Tier2Variant::PickUp(PreparedSegment* segment,
           OpsText(segment->nodes_), 1e-6 * static_cast<double>(task_->ns)));
     }
     if (code.groups.empty()) {
-      if (Trace* const trace = TraceOf(*segment)) {
-        trace->awaits_code.store(false, std::memory_order_relaxed);
-      }
+      StopAwaiting(*segment);
       return SwitchOff();
     }
   }
@@ -485,9 +485,10 @@ void Tier2Variant::RecordTime(const PreparedSegment& segment, bool compiled,
     tier1_ns_ += ns;
     sizes.AddLibraryTime(ns);
   }
-  sizes.AddTurn(trial_->Add(compiled, ns));
+  const bool is_known_now = sizes.AddTurn(trial_->Add(compiled, ns));
   if (!trial_->is_over()) {
-    RecordTurns(segment);
+    // Sizes that are gone before their own trial is over decide together.
+    if (is_known_now) RecordVerdict(segment, sizes.pays());
     return;
   }
   const bool pays = trial_->pays() || !engine_->is_for_speed();
@@ -501,20 +502,19 @@ void Tier2Variant::RecordTime(const PreparedSegment& segment, bool compiled,
   SwitchOff();
 }
 
-// Sizes that are gone before their own trial is over decide together.
-void Tier2Variant::RecordTurns(const PreparedSegment& segment) const {
-  const CodeOfSizes& sizes = *segment.sizes_;
-  if (sizes.pays()) RecordVerdict(segment, true);
-  if (sizes.does_not_pay()) RecordVerdict(segment, false);
+void Tier2Variant::StopAwaiting(const PreparedSegment& segment) {
+  if (Trace* const trace = TraceOf(segment)) {
+    trace->awaits_code.store(false, std::memory_order_relaxed);
+  }
 }
 
 void Tier2Variant::RecordVerdict(const PreparedSegment& segment,
                                  bool pays) const {
   Trace* const trace = TraceOf(segment);
   if (trace == nullptr || !engine_->is_for_speed()) return;
-  const bool paid = trace->has_code.exchange(pays, std::memory_order_relaxed);
-  if (pays && !paid) trace->ForgetRuns();
-  trace->awaits_code.store(false, std::memory_order_relaxed);
+  trace->has_code.store(pays, std::memory_order_relaxed);
+  if (pays) trace->ForgetRunsWithoutCode();
+  StopAwaiting(segment);
 }
 
 void Tier2Variant::PrintMeasured(const PreparedSegment& segment,

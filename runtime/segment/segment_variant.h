@@ -188,7 +188,7 @@ struct Tier2Variant {
   bool RunsCode() const { return state_ == State::kCompiled && WantsCode(); }
   void RecordTime(const PreparedSegment& segment, bool compiled,
                   std::uint64_t ns, Counters* counters);
-  void RecordTurns(const PreparedSegment& segment) const;
+  static void StopAwaiting(const PreparedSegment& segment);
   void RecordVerdict(const PreparedSegment& segment, bool pays) const;
   void PrintMeasured(const PreparedSegment& segment, bool pays) const;
   void StartTrial();

@@ -433,7 +433,7 @@ void RecordingPolicy::RecordMissedRoot(const CallFrame& frame) {
   if (!MayRecord(&counters_, frame.entry.id, shape)) return;
   BeginRun();
   detector_.Break();
-  if (stretch_length != 0) missed_at_boundary = false;
+  if (stretch_length != 0 || is_iteration) missed_at_boundary = false;
   StartCapture(
       store_->top(), 0, missed_at_boundary,
       missed_at_boundary ? kMaxTraceSteps : std::max(missed, stretch_length));

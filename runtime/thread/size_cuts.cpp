@@ -63,6 +63,7 @@ void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
   if (paths.empty()) return;
   std::vector<std::size_t> cuts = CutsBySizes(paths);
   const LoopInPath loop = FindLoop(paths);
+  std::erase_if(cuts, [&](std::size_t cut) { return loop.IsInside(cut); });
   cuts.insert(cuts.end(), loop.cuts.begin(), loop.cuts.end());
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
@@ -77,7 +78,7 @@ void CutBySizes(TraceStore* store, Trace* trace, std::int64_t threshold,
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       std::vector<NewStep> steps = PartOf(path, cuts[i], cuts[i + 1]);
       // The first iteration may begin at a boundary, the others do not.
-      const bool is_iteration = cuts[i + 1] - cuts[i] == loop.steps;
+      const bool is_iteration = loop.IsIteration(cuts[i], cuts[i + 1]);
       Trace* const part =
           AddPart(store, store->top(), std::move(steps),
                   i == 0 && trace->starts_at_boundary && !is_iteration,

@@ -415,7 +415,9 @@ void TraceCursor::FinishRun(FlushReason reason) {
   }
   // The parts of a sequence are one run of it: the last one counts.
   const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
-  if (!has_rest) loops_->CountRun();
+  if (!has_rest || trace->is_iteration.load(std::memory_order_relaxed)) {
+    loops_->CountRun();
+  }
   loops_->RecordStretchRun(*trace, counters_.ops_seen.value());
   RecordRunEnd();
   if (has_rest && reason == FlushReason::kSegmentEnd) {
@@ -608,7 +610,10 @@ void ThreadState::OnThrow(CallFrame& frame) {
   if (is_bystander_) return;
   if (function_ != nullptr) function_->Fail(Refusal::kThrew, frame.entry.id);
   capture_.Discard();
-  for (const TensorRef& ref : frame.tensors) Arm(ref.impl);
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.written) ForgetContent(ref.impl);
+    Arm(ref.impl);
+  }
   if (modes_ != nullptr) OnThrowInMode(frame);
   if (eager_node_ != nullptr) {
     eager_node_ = nullptr;

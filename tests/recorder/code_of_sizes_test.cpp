@@ -48,18 +48,23 @@ TEST(CodeOfSizesTest, AskingInVainBacksOff) {
                     policy::kSizesPerDoubling);
 }
 
+// Each verdict is told once.
 TEST(CodeOfSizesTest, TurnsOfAllSizesCount) {
   CodeOfSizes sizes;
-  for (int i = 0; i < policy::kCodeLeadOfSizes; ++i) {
-    EXPECT_FALSE(sizes.pays());
-    sizes.AddTurn(1);
+  for (int i = 1; i < policy::kCodeLeadOfSizes; ++i) {
+    EXPECT_FALSE(sizes.AddTurn(1)) << i;
   }
+  EXPECT_FALSE(sizes.AddTurn(0));
+  EXPECT_TRUE(sizes.AddTurn(1));
   EXPECT_TRUE(sizes.pays());
-  sizes.AddTurn(-1);
+  EXPECT_FALSE(sizes.AddTurn(1));
+  EXPECT_FALSE(sizes.AddTurn(0));
+  int told = 0;
+  for (int i = 0; i < 3 * policy::kCodeLeadOfSizes; ++i) {
+    told += sizes.AddTurn(-1) ? 1 : 0;
+  }
+  EXPECT_EQ(told, 1);
   EXPECT_FALSE(sizes.pays());
-  EXPECT_FALSE(sizes.does_not_pay());
-  for (int i = 0; i < 3 * policy::kCodeLeadOfSizes; ++i) sizes.AddTurn(-1);
-  EXPECT_TRUE(sizes.does_not_pay());
 }
 
 TEST(CodeOfSizesTest, OneOfSomeSizesIsMeasuredAtOnce) {

@@ -109,6 +109,19 @@ TEST(CodeTrialTest, AHeadStartIsNoPartOfTheComparison) {
   EXPECT_FALSE(trial.pays());
 }
 
+// The first run without the code is slow: it is compared with nothing.
+TEST(CodeTrialTest, AHurriedTrialComparesNoColdRun) {
+  CodeTrial trial(/*takes_turns=*/true);
+  trial.Hurry();
+  EXPECT_EQ(trial.Add(/*with_code=*/true, 100), 0);   // warms up
+  EXPECT_EQ(trial.Add(/*with_code=*/false, 900), 0);  // cold
+  EXPECT_EQ(trial.Add(/*with_code=*/true, 100), 0);
+  EXPECT_EQ(trial.Add(/*with_code=*/false, 90), 0);
+  EXPECT_EQ(trial.Add(/*with_code=*/true, 100), -1);
+  EXPECT_EQ(trial.Add(/*with_code=*/false, 110), 0);
+  EXPECT_EQ(trial.Add(/*with_code=*/true, 100), 1);
+}
+
 TEST(CodeTrialTest, WithoutTurnsEveryRunHasTheCode) {
   CodeTrial trial(/*takes_turns=*/false);
   trial.Add(/*with_code=*/false, 1000);

@@ -449,5 +449,40 @@ TEST_F(PenaltyTest, CompletionsPayBack) {
   EXPECT_EQ(Skipped(), 0);
 }
 
+// Not inlined: gcc 12 then takes the sort in Median() for one of more elements
+// than there are.
+[[gnu::noinline]] std::int64_t RunsToWinBack(const Trace& trace) {
+  return trace.RunsToWinBack();
+}
+[[gnu::noinline]] std::uint64_t NsSavedByRun(const Trace& trace) {
+  return trace.NsSavedByRun();
+}
+std::int64_t Take(Trace* trace, std::uint64_t eager, std::uint64_t replay) {
+  for (int i = 0; i < 20; ++i) {
+    trace->eager_times.Add(eager);
+    trace->late_times.Add(replay);
+  }
+  return RunsToWinBack(*trace);
+}
+
+// What a path takes to be won back goes by what a run saves.
+TEST(TraceRunsTest, PathsThatSaveMoreNeedFewerRuns) {
+  Trace trace;
+  EXPECT_EQ(RunsToWinBack(trace), policy::kRunsOfEachPath);
+  EXPECT_EQ(Take(&trace, 400, 380), policy::kRunsOfEachPath);
+  EXPECT_EQ(Take(&trace, 400, 410), policy::kRunsOfEachPath);
+  EXPECT_EQ(Take(&trace, 400, 200), 6);
+  EXPECT_EQ(Take(&trace, 400, 40), 4);
+  EXPECT_EQ(NsSavedByRun(trace), 360u);
+  // Once: those before the code say nothing.
+  trace.more_paths.store(9);
+  trace.ForgetRunsWithoutCode();
+  EXPECT_EQ(NsSavedByRun(trace), 0u);
+  EXPECT_TRUE(trace.IsWorthMorePaths());
+  trace.more_paths.store(9);
+  trace.ForgetRunsWithoutCode();
+  EXPECT_FALSE(trace.IsWorthMorePaths());
+}
+
 }  // namespace
 }  // namespace tjit

@@ -53,6 +53,7 @@ struct FunctionReplay {
   // What is put back where it ends behind step `step`: Note [Parts].
   struct Saved {
     std::uint32_t step;
+    Block* block;
     char* data;
     std::string bytes;
   };

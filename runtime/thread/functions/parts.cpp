@@ -580,7 +580,7 @@ void SaveWritten(const Run& run, FunctionReplay* replay) {
     const FunctionSlot& slot = record.slots[s];
     char* const data = bound.block->data + bound.shift + slot.begin;
     replay->saved.push_back(
-        {restored.step, data,
+        {restored.step, bound.block, data,
          std::string(data, static_cast<std::size_t>(slot.end - slot.begin))});
   }
 }
@@ -588,6 +588,7 @@ void SaveWritten(const Run& run, FunctionReplay* replay) {
 void RestoreWritten(FunctionReplay* replay) {
   for (const FunctionReplay::Saved& saved : replay->saved) {
     if (saved.step >= replay->steps_run) continue;
+    saved.block->ForgetContent();
     std::memcpy(saved.data, saved.bytes.data(), saved.bytes.size());
   }
   replay->saved.clear();
