@@ -141,15 +141,16 @@ struct Trace {
     const std::uint64_t replay = late_times.Median();
     return replay == 0 || replay >= eager ? 0 : eager - replay;
   }
-  // Recording and preparing a path takes as long as kEagerRunsOfPath eager
-  // runs: so many replays win that back.
+  // A path runs eagerly once or twice, and preparing it takes time for each
+  // step: so many replays win that back.
   std::int64_t RunsToWinBack() const {
     const std::uint64_t eager = eager_times.Median();
     const std::uint64_t replay = late_times.Median();
     if (replay == 0 || replay >= eager) return policy::kRunsOfEachPath;
     const std::uint64_t saved = eager - replay;
-    const std::uint64_t runs =
-        (policy::kEagerRunsOfPath * eager + saved - 1) / saved;
+    const std::uint64_t cost =
+        policy::kEagerRunsOfPath * eager + policy::kNsOfStepOfPath * length;
+    const std::uint64_t runs = (cost + saved - 1) / saved;
     return static_cast<std::int64_t>(std::min<std::uint64_t>(
         runs, static_cast<std::uint64_t>(policy::kRunsOfEachPath)));
   }
