@@ -20,14 +20,17 @@ namespace tjit {
 
 class CodeOfSizes {
  public:
+  // What compiling so many steps takes.
+  static std::uint64_t CompileNs(std::size_t steps) {
+    return policy::kCompileNs + policy::kCompileNsPerStep * steps;
+  }
   // A run without code took `ns`, in any size.
   void AddLibraryTime(std::uint64_t ns) { library_ns_ += ns; }
   // True if that, since code was last asked for, pays for one more size of so
   // many steps. The first one is compiled, of the others most is there; where
   // many have asked and none found out whether it pays, they ask ever less.
   bool HasPaid(std::size_t steps) const {
-    const std::uint64_t first =
-        policy::kCompileNs + policy::kCompileNsPerStep * steps;
+    const std::uint64_t first = CompileNs(steps);
     const std::uint32_t doublings =
         std::min(asked_ / policy::kSizesPerDoubling, 16u);
     return library_ns_ >
@@ -68,7 +71,7 @@ class CodeOfSizes {
     return false;
   }
   void RecordWait(bool has_come) {
-    waits_to_skip_ = has_come ? 0 : policy::kMostHeadStarts;
+    waits_to_skip_ = has_come ? 0 : policy::kSizesAfterVainWait;
   }
 
  private:

@@ -4,9 +4,8 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/hash/hash.h"
 #include "absl/numeric/int128.h"
-#include "absl/types/span.h"
+#include "recorder/step_shape.h"
 #include "support/policy.h"
 
 namespace tjit {
@@ -181,19 +180,6 @@ std::vector<std::size_t> CutsBySizes(
 
 namespace {
 
-// Of all that iterations of a loop have in common.
-std::uint64_t HashOf(const StepRecord& step) {
-  std::size_t hash = absl::HashOf(step.op, step.kind, step.context,
-                                  step.statics, step.args.size());
-  for (const ArgRecord& arg : step.args) {
-    const TensorGeometry& g = arg.geometry;
-    hash = absl::HashOf(hash, arg.slot == kNoSlot, arg.written, g.ndim,
-                        absl::MakeConstSpan(g.sizes, g.ndim),
-                        absl::MakeConstSpan(g.strides, g.ndim));
-  }
-  return hash;
-}
-
 // Where steps are the ones `period` behind them, in order: [begin, end).
 using Runs = std::vector<std::pair<std::size_t, std::size_t>>;
 
@@ -221,8 +207,8 @@ LoopInPath FindLoop(const std::vector<std::vector<const TraceNode*>>& paths) {
   std::vector<std::uint64_t> steps;
   std::vector<bool> varies;
   for (std::size_t i = 0; i < path.size(); ++i) {
-    steps.push_back(HashOf(path[i]->step));
-    varies.push_back(HashOf(paths[1][i]->step) != steps.back());
+    steps.push_back(ShapeOf(path[i]->step));
+    varies.push_back(ShapeOf(paths[1][i]->step) != steps.back());
   }
   const std::size_t longest =
       std::min(policy::kLongestInLoop, path.size() / policy::kShortestLoop);
@@ -231,10 +217,10 @@ LoopInPath FindLoop(const std::vector<std::vector<const TraceNode*>>& paths) {
     Runs runs = RunsOf(steps, period);
     // An optimizer's loop over parameters has the same sizes each time.
     std::erase_if(runs, [&](const auto& run) {
-      const auto first =
+      const auto begin =
           varies.begin() + static_cast<std::ptrdiff_t>(run.first);
-      return std::find(first, first + static_cast<std::ptrdiff_t>(period),
-                       true) == first + static_cast<std::ptrdiff_t>(period);
+      return std::none_of(begin, begin + static_cast<std::ptrdiff_t>(period),
+                          [](bool does) { return does; });
     });
     std::size_t covered = 0;
     for (const auto& [begin, end] : runs) covered += end - begin;

@@ -48,20 +48,13 @@ void MergeScalars(TraceNode* node, const StepRecord& seen) {
 }
 
 // A scalar that differs between two sizes, or within one, is a run-time
-// argument in both: one kernel serves the sizes to come. `known`: the last step
-// of the first path of the same trace.
+// argument in both: one kernel serves the sizes to come. Both are last steps of
+// paths of one trace, whose other scalars are the same.
 void MergeScalarsOfSizes(TraceNode* known, TraceNode* node) {
   for (; node->parent != nullptr && known != node;
        node = node->parent, known = known->parent) {
-    for (std::size_t i = 0; i < node->step.scalars.size(); ++i) {
-      ScalarRecord& now = node->step.scalars[i];
-      ScalarRecord& then = known->step.scalars[i];
-      if (!now.may_vary) continue;
-      if (then.IsRuntime() || !then.value.SameBits(now.value)) {
-        now.MarkRuntime();
-        then.MarkRuntime();
-      }
-    }
+    MergeScalars(node, known->step);
+    MergeScalars(known, node->step);
   }
 }
 

@@ -144,12 +144,10 @@ struct Trace {
   // A path runs eagerly once or twice, and preparing it takes time for each
   // step: so many replays win that back.
   std::int64_t RunsToWinBack() const {
-    const std::uint64_t eager = eager_times.Median();
-    const std::uint64_t replay = late_times.Median();
-    if (replay == 0 || replay >= eager) return policy::kRunsOfEachPath;
-    const std::uint64_t saved = eager - replay;
-    const std::uint64_t cost =
-        policy::kEagerRunsOfPath * eager + policy::kNsOfStepOfPath * length;
+    const std::uint64_t saved = NsSavedByRun();
+    if (saved == 0) return policy::kRunsOfEachPath;
+    const std::uint64_t cost = policy::kEagerRunsOfPath * eager_times.Median() +
+                               policy::kNsOfStepOfPath * length;
     const std::uint64_t runs = (cost + saved - 1) / saved;
     return static_cast<std::int64_t>(std::min<std::uint64_t>(
         runs, static_cast<std::uint64_t>(policy::kRunsOfEachPath)));

@@ -50,8 +50,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
     return true;
   }
   if (!engine_->is_for_speed() || g_settings.compile_all()) return true;
-  return is_paid_together ||
-         tier1_ns_ > policy::kCompileNs + policy::kCompileNsPerStep * steps;
+  return is_paid_together || tier1_ns_ > CodeOfSizes::CompileNs(steps);
 }
 
 // Half of what it takes, the run that is about to begin counted with what it
@@ -59,8 +58,7 @@ bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
 // one. The worker loads LLVM, looks for eager's functions and lowers the groups
 // meanwhile.
 bool Tier2Variant::IsNearlyTimeToAsk(std::size_t steps) const {
-  return 2 * (tier1_ns_ + least_ns_) >
-         policy::kCompileNs + policy::kCompileNsPerStep * steps;
+  return 2 * (tier1_ns_ + least_ns_) > CodeOfSizes::CompileNs(steps);
 }
 
 std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,

@@ -161,6 +161,14 @@ const Trace* FindCaptured(TraceStore& store, const StepRecorder& capture) {
              : store.Find(capture.from(), capture.SplitSteps());
 }
 
+// True if the places that the steps read are to be slots: where some have moved
+// on the way here, or the sequence is known and yet was not followed. Else one
+// slot serves them, which costs less.
+bool PlacesMove(TraceStore& store, const StepRecorder& capture) {
+  return capture.has_places() && (capture.has_moving_places() ||
+                                  FindCaptured(store, capture) != nullptr);
+}
+
 }  // namespace
 
 void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
@@ -175,9 +183,11 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
   }
   // The same sequence with other sizes is complete where its trace is. That
   // with a slot for each place takes longer to be looked for.
-  if (store_->Find(capture_.from(), capture_.steps()) != nullptr ||
-      (capture_.size() >= open_limit_ &&
-       FindCaptured(*store_, capture_) != nullptr)) {
+  const Trace* const known =
+      capture_.size() < open_limit_
+          ? store_->Find(capture_.from(), capture_.steps())
+          : FindCaptured(*store_, capture_);
+  if (known != nullptr) {
     FinishCapture();
     return;
   }
@@ -186,18 +196,6 @@ void RecordingPolicy::EndOpenCapture(const CallFrame& frame) {
     FinishCapture();
   }
 }
-
-namespace {
-
-// True if the places that the steps read are to be slots: where some have moved
-// on the way here, or the sequence is known and yet was not followed. Else one
-// slot serves them, which costs less.
-bool PlacesMove(TraceStore& store, const StepRecorder& capture) {
-  return capture.has_places() && (capture.has_moving_places() ||
-                                  FindCaptured(store, capture) != nullptr);
-}
-
-}  // namespace
 
 void RecordingPolicy::StopCapture() {
   capture_.Stop();

@@ -410,14 +410,12 @@ void TraceCursor::FinishRun(FlushReason reason) {
   loops_->longest = std::max(loops_->longest, cursor_->depth + 1);
   cursor_ = nullptr;
   at_boundary_ = true;
-  if (trace->is_iteration.load(std::memory_order_relaxed)) {
-    loops_->awaits_iteration = true;
-  }
-  // The parts of a sequence are one run of it: the last one counts.
+  const bool is_iteration = trace->is_iteration.load(std::memory_order_relaxed);
+  loops_->awaits_iteration |= is_iteration;
+  // The parts of a sequence are one run of it: the last one counts. Iterations
+  // are runs of their own.
   const bool has_rest = trace->ends_at_cut.load(std::memory_order_relaxed);
-  if (!has_rest || trace->is_iteration.load(std::memory_order_relaxed)) {
-    loops_->CountRun();
-  }
+  if (!has_rest || is_iteration) loops_->CountRun();
   loops_->RecordStretchRun(*trace, counters_.ops_seen.value());
   RecordRunEnd();
   if (has_rest && reason == FlushReason::kSegmentEnd) {
@@ -532,6 +530,18 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
   }
 }
 
+namespace {
+
+// Behind a kernel, which took pointers to them.
+void ArmArguments(const CallFrame& frame) {
+  for (const TensorRef& ref : frame.tensors) {
+    if (ref.written) ForgetContent(ref.impl);
+    Arm(ref.impl);
+  }
+}
+
+}  // namespace
+
 [[gnu::hot]] void ThreadState::AfterEager(CallFrame& frame,
                                           const ResultList& results,
                                           torch::jit::Stack* boxed) {
@@ -541,10 +551,7 @@ void TraceCursor::LeaveTraceLocked(BailReason why) {
       RecordInside(results);
     return;
   }
-  for (const TensorRef& ref : frame.tensors) {
-    if (ref.written) ForgetContent(ref.impl);
-    Arm(ref.impl);
-  }
+  ArmArguments(frame);
   if (modes_ != nullptr && AfterEagerInMode(frame, results, boxed)) {
     return;
   }
@@ -610,10 +617,7 @@ void ThreadState::OnThrow(CallFrame& frame) {
   if (is_bystander_) return;
   if (function_ != nullptr) function_->Fail(Refusal::kThrew, frame.entry.id);
   capture_.Discard();
-  for (const TensorRef& ref : frame.tensors) {
-    if (ref.written) ForgetContent(ref.impl);
-    Arm(ref.impl);
-  }
+  ArmArguments(frame);
   if (modes_ != nullptr) OnThrowInMode(frame);
   if (eager_node_ != nullptr) {
     eager_node_ = nullptr;

@@ -83,7 +83,7 @@ TEST(CodeOfSizesTest, AfterAWaitInVainSomeSizesDoNotWait) {
   sizes.RecordWait(/*has_come=*/true);
   EXPECT_TRUE(sizes.MayWait());
   sizes.RecordWait(/*has_come=*/false);
-  for (std::uint32_t i = 0; i < policy::kMostHeadStarts; ++i) {
+  for (std::uint32_t i = 0; i < policy::kSizesAfterVainWait; ++i) {
     EXPECT_FALSE(sizes.MayWait());
   }
   EXPECT_TRUE(sizes.MayWait());

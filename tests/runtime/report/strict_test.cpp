@@ -3,10 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <string>
 
 #include "runtime/testing.h"
+#include "tests/runtime/error_of.h"
 #include "tjit/tjit.h"
 
 namespace tjit {
@@ -46,15 +46,6 @@ class StrictTest : public ::testing::Test {
     loss_ = Step();
     ASSERT_EQ((stats() - before).ops_deferred, 4);
   }
-  // What `function` throws.
-  static std::string Error(const std::function<void()>& function) {
-    try {
-      function();
-    } catch (const c10::Error& e) {
-      return e.what_without_backtrace();
-    }
-    return "";
-  }
   const at::Tensor t_ = at::ones({4, 4});
   at::Tensor loss_;
 };
@@ -65,26 +56,27 @@ TEST_F(StrictTest, SyncThrows) {
   Enable(true);
   WarmUp();
   SetThrows(true);
-  const std::string text = Error([] { sync(); });
+  const std::string text = ErrorOf([] { sync(); });
   EXPECT_NE(text.find(kText), std::string::npos) << text;
   EXPECT_NE(text.find("at aten::"), std::string::npos) << text;
-  EXPECT_EQ(Error([] { sync(); }), "");  // once
+  EXPECT_EQ(ErrorOf([] { sync(); }), "");  // once
 }
 
 TEST_F(StrictTest, MarkStepThrows) {
   Enable(true);
   WarmUp();
   SetThrows(true);
-  EXPECT_NE(Error([] { mark_step(); }).find(kText), std::string::npos);
+  EXPECT_NE(ErrorOf([] { mark_step(); }).find(kText), std::string::npos);
 }
 
 TEST_F(StrictTest, TheOpThatNeedsTheValueThrows) {
   Enable(true);
   WarmUp();
   SetThrows(true);
-  EXPECT_NE(Error([&] { loss_.item<float>(); }).find(kText), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { loss_.item<float>(); }).find(kText),
+            std::string::npos);
   SetThrows(false);
-  EXPECT_EQ(Error([&] { Step().item<float>(); }), "");
+  EXPECT_EQ(ErrorOf([&] { Step().item<float>(); }), "");
   const Stats s = stats();
   EXPECT_EQ(s.ops_seen, s.ops_eager + s.ops_replayed + s.ops_drained);
 }
@@ -94,8 +86,8 @@ TEST_F(StrictTest, AReaderDoesNotThrowTheNextOpDoes) {
   Enable(true);
   WarmUp();
   SetThrows(true);
-  EXPECT_EQ(Error([&] { loss_.const_data_ptr<float>(); }), "");
-  EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
+  EXPECT_EQ(ErrorOf([&] { loss_.const_data_ptr<float>(); }), "");
+  EXPECT_NE(ErrorOf([&] { at::add(t_, t_); }).find(kText), std::string::npos);
 }
 
 // The op is pending when its check of values has made an earlier one fail: it
@@ -107,7 +99,7 @@ TEST_F(StrictTest, AnOpThatWasDeferredDoesNotThrow) {
   const auto step = [&] {
     const at::Tensor index = at::add(zero, zero);
     loss_ = at::mul(t_, t_);
-    return Error([&] { sum.index_add_(0, index, row); });
+    return ErrorOf([&] { sum.index_add_(0, index, row); });
   };
   for (int i = 0; i < 20; ++i) {
     ASSERT_EQ(step(), "");
@@ -119,7 +111,7 @@ TEST_F(StrictTest, AnOpThatWasDeferredDoesNotThrow) {
   EXPECT_EQ((stats() - before).ops_deferred, 3);
   EXPECT_EQ((stats() - before).flush_count("value_check"), 1);
   SetThrows(false);
-  EXPECT_NE(Error([&] { at::add(t_, t_); }).find(kText), std::string::npos);
+  EXPECT_NE(ErrorOf([&] { at::add(t_, t_); }).find(kText), std::string::npos);
   EXPECT_EQ(sum.const_data_ptr<float>()[0], 21);
 }
 
@@ -128,7 +120,7 @@ TEST_F(StrictTest, OffItIsOnlyCounted) {
   WarmUp();
   const Stats before = stats();
   SetThrows(true);
-  EXPECT_EQ(Error([] { sync(); }), "");
+  EXPECT_EQ(ErrorOf([] { sync(); }), "");
   EXPECT_EQ((stats() - before).side_exit_count("step_threw"), 1);
 }
 
@@ -136,7 +128,7 @@ TEST_F(StrictTest, ExpectedFallbacksAreNoErrors) {
   Enable(true);
   WarmUp();
   const Stats before = stats();
-  EXPECT_EQ(Error([&] {
+  EXPECT_EQ(ErrorOf([&] {
               at::add(t_, t_);
               at::mul(t_, t_);  // the trace goes on with another op
               sync();
@@ -150,7 +142,7 @@ TEST_F(StrictTest, AShadowMismatchIsUnexpected) {
   Enable(true, /*shadow=*/true);
   std::string text;
   for (int i = 0; i < 30 && text.empty(); ++i) {
-    text = Error([&] { Step().item<float>(); });
+    text = ErrorOf([&] { Step().item<float>(); });
   }
   EXPECT_NE(text.find("(shadow_mismatch)"), std::string::npos) << text;
 }
