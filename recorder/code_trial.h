@@ -32,6 +32,7 @@ class CodeTrial {
   void GiveHeadStart(int runs) { head_start_ = runs; }
   // Before the first run with the code: the size may be gone soon.
   void Hurry() {
+    if (!takes_turns_) return;  // the runs before are all that it has
     runs_ = kWarmUp - 1;
     without_.Clear();
   }

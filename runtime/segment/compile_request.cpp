@@ -41,7 +41,10 @@ bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
 bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
                                std::size_t steps) const {
   if (HasCodeOfOtherSizes(segment)) return true;
-  const bool is_paid_together = segment.sizes_->HasPaid(steps);
+  // That which is compiled whatever it pays does not depend on how busy the
+  // machine is.
+  const bool is_paid_together =
+      !g_settings.compile_all() && segment.sizes_->HasPaid(steps);
   if (runs_ < 2 && !(is_paid_together && segment.sizes_->has_asked())) {
     return false;
   }
@@ -139,12 +142,12 @@ void Tier2Variant::Ask(PreparedSegment* segment,
 }
 
 // All segments of a run together wait no longer than the constants say.
-void Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
+bool Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
   CodeOfSizes& sizes = *segment.sizes_;
-  if (!HasCodeOfOtherSizes(segment)) return;
+  if (!HasCodeOfOtherSizes(segment)) return false;
   const Trace& trace = *TraceOf(segment);
   const std::uint64_t saved = trace.NsSavedByRun();
-  if (saved < policy::kLeastSavedForWait || !sizes.MayWait()) return;
+  if (saved < policy::kLeastSavedForWait || !sizes.MayWait()) return false;
   const std::uint64_t all =
       std::min(policy::kRunsOfWait * saved, policy::kLongestWaitNs);
   const std::uint64_t part =
@@ -157,6 +160,7 @@ void Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
     state = task_->state.load(std::memory_order_acquire);
   }
   sizes.RecordWait(state == CompileTask::State::kDone);
+  return state == CompileTask::State::kDone;
 }
 
 // For the profile.

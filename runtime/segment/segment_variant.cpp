@@ -200,10 +200,11 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
   if (state_ == State::kCounting) {
     ++runs_;
     const auto steps = variant->executable->step_count();
+    bool has_come = false;
     if (runs_ == 1) least_ns_ = LeastNs(*segment, *variant);
     if (IsTimeToAsk(*segment, steps)) {
       Ask(segment, variant, /*is_again=*/false, counters);
-      if (state_ == State::kAsked) AwaitCodeOfOtherSizes(*segment);
+      has_come = state_ == State::kAsked && AwaitCodeOfOtherSizes(*segment);
     } else if (!is_precompiled_ && g_settings.may_compile() &&
                IsNearlyTimeToAsk(steps)) {
       is_precompiled_ = true;
@@ -213,7 +214,8 @@ bool Tier2Variant::Prepare(PreparedSegment* segment,
                                              engine_);
       }
     }
-    if (state_ != State::kAsked) return false;
+    // What did not wait runs without the code, however fast the worker was.
+    if (!has_come) return false;
   }
   if (state_ == State::kAsked) PickUp(segment, variant);
   if (state_ != State::kCompiled) return false;

@@ -150,8 +150,8 @@ struct Tier2Variant {
   void Ask(PreparedSegment* segment, PreparedSegment::Variant* variant,
            bool is_again, Counters* counters);
   // Where other sizes have code, this one's is a matter of numbers: waits for
-  // it as long as a few runs without it would lose.
-  void AwaitCodeOfOtherSizes(const PreparedSegment& segment) const;
+  // it as long as a few runs without it would lose. True if it has come.
+  bool AwaitCodeOfOtherSizes(const PreparedSegment& segment) const;
   static void RecordCode(const PreparedSegment& segment,
                          const PreparedSegment::Variant& variant);
   void PickUp(PreparedSegment* segment, PreparedSegment::Variant* variant);

@@ -122,6 +122,16 @@ TEST(CodeTrialTest, AHurriedTrialComparesNoColdRun) {
   EXPECT_EQ(trial.Add(/*with_code=*/true, 100), 1);
 }
 
+// Without turns the runs before are all that the code is compared with.
+TEST(CodeTrialTest, AHurriedTrialWithoutTurnsKeepsTheRunsBefore) {
+  CodeTrial trial(/*takes_turns=*/false);
+  trial.Add(/*with_code=*/false, 1000);
+  trial.Hurry();
+  RunTrial(&trial, [](bool, int) { return 100u; });
+  EXPECT_TRUE(trial.is_over());
+  EXPECT_TRUE(trial.pays());
+}
+
 TEST(CodeTrialTest, WithoutTurnsEveryRunHasTheCode) {
   CodeTrial trial(/*takes_turns=*/false);
   trial.Add(/*with_code=*/false, 1000);
