@@ -63,6 +63,22 @@ class CodeOfSizes {
            static_cast<int>(std::min(asked_, policy::kMostHeadStarts));
   }
 
+  // Runs that a size has before its library calls are tried against others, at
+  // most `most`: ever more where sizes that were tried are gone soon after.
+  std::uint32_t RunsBeforeTrials(std::uint32_t most) const {
+    std::uint32_t runs = policy::kRunsBeforeTrials;
+    for (std::uint32_t i = policy::kSizesTriedInVain;
+         i <= tried_in_vain_ && runs < most; ++i) {
+      runs *= policy::kLookFactor;
+    }
+    return std::min(runs, most);
+  }
+  // A size is tried; it has stayed long enough after that.
+  void RecordTrialOfSize() { ++tried_in_vain_; }
+  void RecordStay() {
+    if (tried_in_vain_ != 0) --tried_in_vain_;
+  }
+
   // The worker may be busy with something else: after a wait in vain some sizes
   // do not wait.
   bool MayWait() {
@@ -81,6 +97,7 @@ class CodeOfSizes {
   int lead_ = 0;
   std::uint32_t asked_ = 0;          // sizes
   std::uint32_t waits_to_skip_ = 0;  // sizes
+  std::uint32_t tried_in_vain_ = 0;  // sizes, or not yet known to have stayed
 };
 
 }  // namespace tjit

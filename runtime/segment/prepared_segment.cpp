@@ -28,8 +28,8 @@ constexpr std::uint32_t kRunsBetweenTrials = 8;
 // Two runs find where results are to lie (boxed.cpp), two more
 // what dies (scratch_pool.h), and one what that needs. What kernels need may
 // depend on values (matrix_exp), so that is looked at again.
-constexpr std::array<std::uint32_t, 4> kRunsBeforeLook = [] {
-  std::array<std::uint32_t, 4> runs = {policy::kFirstLookRuns};
+constexpr std::array<std::uint32_t, 6> kRunsBeforeLook = [] {
+  std::array<std::uint32_t, 6> runs = {policy::kFirstLookRuns};
   for (std::size_t i = 1; i < runs.size(); ++i) {
     runs[i] = runs[i - 1] * policy::kLookFactor;
   }
@@ -76,13 +76,14 @@ std::int64_t RunsOfTrace(const TraceNode& node) {
   return trace == nullptr ? 0 : trace->entries.load(std::memory_order_relaxed);
 }
 
-// `others`: runs of the trace since the variant was made. Where many sizes take
-// turns each product is another one in each of them: to try all of them early
-// would take half of the program's time for seconds.
-std::uint32_t RunsBeforeTrials(std::uint32_t runs, std::int64_t others) {
-  const bool take_turns =
-      others > policy::kTriedPaths * static_cast<std::int64_t>(runs);
-  return take_turns ? kRunsBeforeLook.back() : policy::kRunsBeforeTrials;
+// Where many sizes take turns each product is another one in each of them: to
+// try all of them early would take half of the program's time for seconds.
+constexpr std::uint32_t kRunsOfTurns =
+    policy::kRunsBeforeTrials * policy::kLookFactor;
+
+// `others`: runs of the trace since the variant was made.
+bool TakeTurns(std::uint32_t runs, std::int64_t others) {
+  return others > policy::kTriedPaths * static_cast<std::int64_t>(runs);
 }
 
 }  // namespace
@@ -310,15 +311,36 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
-  const std::uint32_t runs = variant->runs;
-  if (may_try &&
-      runs >=
-          RunsBeforeTrials(runs, RunsOfTrace(*nodes_[0]) - variant->began) &&
-      !TrySteps(counters)) {
-    variant->runs -= kRunsBetweenTrials;
-  }
+  if (may_try) MaybeTrySteps(variant, counters);
   if (WaysOfSteps() != variant->ways) Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
+}
+
+void PreparedSegment::MaybeTrySteps(Variant* variant, Counters* counters) {
+  const std::uint32_t runs = variant->runs;
+  Trials& trials = variant->trials;
+  if (trials == Trials::kDone) {
+    sizes_->RecordStay();
+    trials = Trials::kStayed;
+  }
+  const auto wants_trials = [](const BoundStep& step) {
+    return step.step_class->wants_trials();
+  };
+  if (std::none_of(steps_.begin(), steps_.end(), wants_trials)) return;
+  if (trials == Trials::kNone) {
+    std::uint32_t least = sizes_->RunsBeforeTrials(kRunsBeforeLook.back());
+    if (TakeTurns(runs, RunsOfTrace(*nodes_[0]) - variant->began)) {
+      least = std::max(least, kRunsOfTurns);
+    }
+    if (runs < least) return;
+    sizes_->RecordTrialOfSize();
+    trials = Trials::kBegun;
+  }
+  if (!TrySteps(counters)) {
+    variant->runs -= kRunsBetweenTrials;
+  } else if (trials == Trials::kBegun) {
+    trials = Trials::kDone;
+  }
 }
 
 bool PreparedSegment::TrySteps(Counters* counters) {

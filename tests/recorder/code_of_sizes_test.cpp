@@ -48,6 +48,22 @@ TEST(CodeOfSizesTest, AskingInVainBacksOff) {
                     policy::kSizesPerDoubling);
 }
 
+// Trials of sizes that are gone soon cost more than they bring.
+TEST(CodeOfSizesTest, SizesThatAreGoneMakeOthersWaitForTrials) {
+  constexpr std::uint32_t kMost = 6144;
+  CodeOfSizes sizes;
+  for (std::uint32_t i = 0; i < policy::kSizesTriedInVain; ++i) {
+    EXPECT_EQ(sizes.RunsBeforeTrials(kMost), policy::kRunsBeforeTrials);
+    sizes.RecordTrialOfSize();
+  }
+  EXPECT_EQ(sizes.RunsBeforeTrials(kMost),
+            policy::kRunsBeforeTrials * policy::kLookFactor);
+  sizes.RecordStay();
+  EXPECT_EQ(sizes.RunsBeforeTrials(kMost), policy::kRunsBeforeTrials);
+  for (int i = 0; i < 20; ++i) sizes.RecordTrialOfSize();
+  EXPECT_EQ(sizes.RunsBeforeTrials(kMost), kMost);
+}
+
 // Each verdict is told once.
 TEST(CodeOfSizesTest, TurnsOfAllSizesCount) {
   CodeOfSizes sizes;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/testing.h"
+#include "support/policy.h"
 #include "tests/runtime/thread/run_both.h"
 #include "tests/runtime/tier2/tier2_testing.h"
 
@@ -187,8 +188,22 @@ TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
   plan.new_sizes = 10;
   plan.runs_of_each = 90;
   EXPECT_EQ(RunSizes(plan, step).steps_tried, 0);
-  plan.runs_of_each = 110;
+  plan.runs_of_each = 500;
   EXPECT_EQ(RunSizes(plan, step).steps_tried, plan.new_sizes);
+}
+
+// A trial takes more than what is left of such a size saves: the first ones are
+// tried, the others would have to stay longer.
+TEST(NewSizesTrials, EndWhereSizesAreGoneSoon) {
+  torch::manual_seed(4);
+  const at::Tensor w = torch::rand({8, 16});  // of no test before
+  const SizedStep step = [w](const auto& x) {
+    return torch::mm(x, w).tanh() + 1;
+  };
+  Plan plan;
+  plan.new_sizes = 10;
+  plan.runs_of_each = 110;
+  EXPECT_EQ(RunSizes(plan, step).steps_tried, policy::kSizesTriedInVain);
 }
 
 // Steps a part of which has other sizes each time, as batches of graphs,
