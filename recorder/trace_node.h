@@ -147,6 +147,7 @@ struct Trace {
     const std::uint64_t saved = NsSavedByRun();
     if (saved == 0) return policy::kRunsOfEachPath;
     const std::uint64_t cost = policy::kEagerRunsOfPath * eager_times.Median() +
+                               policy::kNsOfPath +
                                policy::kNsOfStepOfPath * length;
     const std::uint64_t runs = (cost + saved - 1) / saved;
     return static_cast<std::int64_t>(std::min<std::uint64_t>(

@@ -468,12 +468,12 @@ std::int64_t Take(Trace* trace, std::uint64_t eager, std::uint64_t replay) {
 // What a path takes to be won back goes by what a run saves.
 TEST(TraceRunsTest, PathsThatSaveMoreNeedFewerRuns) {
   Trace trace;
-  trace.length = 20;  // takes as long as 200 us
+  trace.length = 20;  // takes as long as 300 us
   EXPECT_EQ(RunsToWinBack(trace), policy::kRunsOfEachPath);
   EXPECT_EQ(Take(&trace, 400'000, 380'000), policy::kRunsOfEachPath);
   EXPECT_EQ(Take(&trace, 400'000, 410'000), policy::kRunsOfEachPath);
-  EXPECT_EQ(Take(&trace, 400'000, 200'000), 5);
-  EXPECT_EQ(Take(&trace, 400'000, 40'000), 3);
+  EXPECT_EQ(Take(&trace, 400'000, 200'000), 6);
+  EXPECT_EQ(Take(&trace, 400'000, 40'000), 4);
   EXPECT_EQ(Take(&trace, 20'000, 5'000), 16);  // short ops
   EXPECT_EQ(NsSavedByRun(trace), 15'000u);
   // Once: those before the code say nothing.

@@ -209,7 +209,7 @@ TEST(NewSizesTrials, EndWhereSizesAreGoneSoon) {
 // Steps a part of which has other sizes each time, as batches of graphs,
 // sentences or neighbours have: what keeps its sizes, such as the optimizer, is
 // replayed; the rest runs as it would eagerly, and nothing is left half-way.
-constexpr int kTrained = 1600, kLearnt = 1000;  // steps
+constexpr int kTrained = 4000, kLearnt = 1000;  // steps
 constexpr int kSized = 20, kOpsOfUpdate = 8;    // ops
 
 // Where the data of a step comes from.
