@@ -185,20 +185,22 @@ HotDetector::Candidate HotDetector::Shorten(std::uint32_t distance) {
   const std::uint64_t boundary = BoundaryInUse();
   if (distance == 0 || distance >= period_ || boundary != n()) return {};
   const Match match = BestMatch(distance);
-  return match.run >= match.period && match.period < period_ ? Hold(match)
-                                                             : Candidate{};
+  const bool closes = match.period != 0 && match.run >= match.period;
+  return closes && match.period < period_ ? Hold(match) : Candidate{};
 }
 
 // Of the last places with this fingerprint, the one that agrees furthest
 // back, those first that close a repetition: inside an inner loop the
 // nearest, past its end the same place of the iteration before.
 HotDetector::Match HotDetector::BestMatch(std::uint32_t distance) {
+  const std::uint32_t longest =
+      n() < vain_until_ ? vain_period_ - 1 : policy::kLongestPeriod;
   const int tries = n() >= next_deep_ ? policy::kDeepTries : 1;
   if (tries > 1) next_deep_ = n() + policy::kDeepEvery;
   Match best;
   bool best_closes = false;
   for (int i = 0; i < tries; ++i) {
-    if (distance > policy::kLongestPeriod || floor_ + distance > n()) break;
+    if (distance > longest || floor_ + distance > n()) break;
     const std::uint64_t run = HeldFor(distance);
     const bool closes = run >= distance;
     if (std::pair(closes, run) > std::pair(best_closes, best.run)) {
@@ -261,6 +263,9 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
 //     trip counts 9 and 5 the end of the first equals the second.)
+//     Where a longer one was captured in vain three times, it and all that are
+//     longer are not looked at for a while: a list made anew each 15 steps and
+//     a value read each 50 leave hardly a period whole.
 //     Its candidate says so: what lies around it is no period either. Where it
 //     ended in the same place of its body twice, the body begins there; or
 // (d) it holds a sync point, no mark_step came for twice as long as between the
@@ -303,6 +308,15 @@ void HotDetector::ThirdTime() {
   for (Inner& inner : inner_) {
     if (inner.period < period_ && inner.last_end > first) inner = {};
   }
+}
+
+void HotDetector::RecordCapture(std::uint32_t period, bool in_vain) {
+  if (!in_vain || period != vain_period_) vain_captures_ = 0;
+  if (!in_vain || n() < vain_until_) return;
+  vain_period_ = period;
+  if (++vain_captures_ < policy::kVainCaptures) return;
+  vain_captures_ = 0;
+  vain_until_ = n() + std::uint64_t{policy::kPeriodsWithoutVain} * period;
 }
 
 const HotDetector::Inner* HotDetector::FindInner() const {

@@ -77,6 +77,10 @@ class HotDetector {
   // Tokens seen so far (the position of the next token).
   std::uint64_t position() const { return ring_.size(); }
 
+  // A capture of a candidate with this period has ended: rule (c) of Note
+  // [Inner loops].
+  void RecordCapture(std::uint32_t period, bool in_vain);
+
   // Forgets period and run (after a replay, whose ops are not fed).
   void Break();
 
@@ -148,6 +152,9 @@ class HotDetector {
   bool is_closed_ = false;        // FirstClose() ran for this run
   bool inner_due_ = false;        // rule (c) holds for this period
   bool is_known_ = false;         // rule (e) holds for this period
+  std::uint32_t vain_period_ = 0;    // of the last capture in vain
+  std::uint32_t vain_captures_ = 0;  // of it, in a row
+  std::uint64_t vain_until_ = 0;     // until here it is not looked for
   std::uint64_t last_mark_ = 0;   // position + 1 of the last such token
   std::uint64_t last_sync_ = 0;
   std::uint64_t mark_gap_ = 0;    // between the last two; 0: not known

@@ -111,6 +111,7 @@ bool RecordingPolicy::IsLearning() {
 void RecordingPolicy::RecordPeriod(std::vector<NewStep>* steps) {
   LoopState& loops = *loops_;
   TrimToIterations(loops.period, steps);
+  detector_.RecordCapture(loops.period, /*in_vain=*/false);
   const std::uint64_t position = detector_.position();
   if (!loops.varies) {
     loops.starves_from = position + policy::kStarvingOps;

@@ -204,6 +204,9 @@ void RecordingPolicy::StopCapture() {
 
 void RecordingPolicy::AbandonCapture() {
   captures_.Fail(detector_.position(), capture_.size());
+  if (capture_.length() != 0) {
+    detector_.RecordCapture(loops_->period, /*in_vain=*/true);
+  }
   if (loops_->to_edge) {
     VisitsOf(*this)->RecordBody(/*is_new=*/true, counters_.ops_seen.value(),
                                 capture_.size());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "support/policy.h"
 #include "tests/recorder/counting_new.h"
 #include "tests/recorder/stream.h"
 
@@ -305,6 +306,56 @@ TEST_F(HotDetectorTest, InnerLoopOfStepsThatRepeatIsNeverPromotedAlone) {
       ASSERT_EQ(f.candidate.period, step.size()) << i;
     }
   }
+}
+
+// Fifteen steps and a list made anew, but a value read in between leaves hardly
+// such a period whole: its captures are in vain, so the steps are found alone.
+TEST_F(HotDetectorTest, PeriodThatIsCapturedInVainHidesNoInnerLoop) {
+  const Stream step = Ops(61, 1u << 20);
+  const Stream outer = 15 * step + Ops(9, 1u << 20) + SyncPoint();
+  const auto period = static_cast<std::uint32_t>(outer.size());
+  for (const bool in_vain : {false, true}) {
+    HotDetector detector;
+    Feed(&detector, 3 * outer);
+    EXPECT_EQ(detector.period(), period);
+    for (std::uint32_t i = 0; i < policy::kVainCaptures; ++i) {
+      detector.RecordCapture(period, in_vain);
+    }
+    Feed(&detector, Ops(5));
+    const auto found = Feed(&detector, policy::kPeriodsWithoutVain * outer);
+    ASSERT_FALSE(found.empty());
+    const bool is_step = found[0].candidate.period == step.size();
+    EXPECT_EQ(is_step, in_vain) << found[0].candidate.period;
+  }
+}
+
+TEST_F(HotDetectorTest, PeriodThatWasCapturedInVainIsLookedForAgain) {
+  const Stream step = Ops(500, 1u << 20) + SyncPoint();
+  const auto period = static_cast<std::uint32_t>(step.size());
+  Feed(&detector_, 3 * step);
+  for (std::uint32_t i = 0; i < policy::kVainCaptures; ++i) {
+    detector_.RecordCapture(period, /*in_vain=*/true);
+  }
+  Feed(&detector_, Ops(5));
+  EXPECT_TRUE(
+      Feed(&detector_, (policy::kPeriodsWithoutVain - 1) * step).empty());
+  const auto found = Feed(&detector_, 5 * step);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].candidate.period, period);
+}
+
+// All that may lie under the period that holds is longer than that in vain.
+TEST_F(HotDetectorTest, PeriodThatHoldsMayBeLongerThanOneInVain) {
+  const Stream twice = Ops(20, 1u << 20) + SyncPoint();
+  const Stream step = twice + Ops(100, 1u << 20) + twice + Ops(800, 1u << 20);
+  Feed(&detector_, step);
+  for (std::uint32_t i = 0; i < policy::kVainCaptures; ++i) {
+    Feed(&detector_, Stream(step.begin() + 10 * i, step.begin() + 10 * i + 10));
+    detector_.RecordCapture(61, /*in_vain=*/true);
+  }
+  EXPECT_EQ(detector_.period(), step.size());
+  Feed(&detector_, Stream(step.begin() + 30, step.end()));
+  EXPECT_EQ(detector_.period(), step.size());
 }
 
 TEST_F(HotDetectorTest, NoiseBeforeThePeriodDoesNotMatter) {

@@ -93,6 +93,43 @@ Tensors Simulate(int steps_of_list, int item_every, Stats* learnt) {
   return {at, v};
 }
 
+// With forces by autograd: a list of the pairs that are near, made anew each 15
+// steps, and a value read each 50: nothing but a step comes twice in a row.
+Tensors SimulateInTwoRhythms(Stats* learnt) {
+  torch::manual_seed(2);
+  at::Tensor at = torch::rand({300, 3}) * 8;
+  at::Tensor v = torch::randn({300, 3}) * 0.1;
+  at::Tensor first, second;
+  Tensors results;
+  for (int i = 0; i < kSteps; ++i) {
+    if (i == kLearnt) *learnt = stats();
+    if (i % 15 == 0) {
+      at::Tensor d = at.unsqueeze(1) - at.unsqueeze(0);
+      d = d - 8 * torch::round(d / 8);
+      at::Tensor near = d.square().sum(-1).lt(4.0);
+      near.fill_diagonal_(false);
+      const at::Tensor pairs = near.nonzero();
+      first = pairs.select(1, 0).contiguous();
+      second = pairs.select(1, 1).contiguous();
+    }
+    at.requires_grad_();
+    at::Tensor d = at.index_select(0, first) - at.index_select(0, second);
+    d = d - 8 * torch::round(d / 8);
+    const at::Tensor r2 = d.square().sum(1).clamp_min(0.8);
+    const at::Tensor ir6 = (1 / r2).pow(3);
+    const at::Tensor energy = (4 * (ir6 * ir6 - ir6)).sum() / 2;
+    const at::Tensor force =
+        torch::autograd::grad({-energy}, {at})[0].clamp(-20, 20);
+    at = at.detach();
+    v = (v + 0.001 * force) * 0.995;
+    at = (at + 0.001 * v).remainder(8);
+    if (i % 50 == 0) results.push_back(torch::full({1}, energy.item<float>()));
+  }
+  results.push_back(at);
+  results.push_back(v);
+  return results;
+}
+
 TEST(HeldSizesTest, RunTheCodeOfSizesBefore) {
   for (const int steps_of_size : {10, 30}) {
     SCOPED_TRACE(steps_of_size);
@@ -123,6 +160,11 @@ TEST(HeldSizesTest, OnAnotherThread) {
     return results;
   });
   EXPECT_GE(Share(did.ops_replayed, did.ops_seen), 0.75) << did.to_json();
+}
+
+TEST(HeldSizesTest, StepsAreFoundWhereListsAndValuesHaveOtherRhythms) {
+  const Stats did = RunBoth(Backend::kReplay, SimulateInTwoRhythms);
+  EXPECT_GE(Share(did.ops_replayed, did.ops_seen), 0.5) << did.to_json();
 }
 
 }  // namespace
