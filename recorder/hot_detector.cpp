@@ -263,11 +263,12 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
 //     trip counts 9 and 5 the end of the first equals the second.)
-//     Where a longer one was captured in vain three times, it and all that are
-//     longer are not looked at for a while: a list made anew each 15 steps and
-//     a value read each 50 leave hardly a period whole.
 //     Its candidate says so: what lies around it is no period either. Where it
-//     ended in the same place of its body twice, the body begins there; or
+//     ended in the same place of its body twice, the body begins there.
+//     A list made anew each 15 steps and a value read each 50 leave hardly a
+//     period of 15 steps whole. So where one around a loop was captured in vain
+//     three times in a row, none that is as long is looked for during 24 of it;
+//     or
 // (d) it holds a sync point, no mark_step came for twice as long as between the
 //     last two, and it has repeated for 4 periods and 512 tokens, at most for
 //     32 periods: a phase of the program does without mark_step; or
@@ -306,7 +307,12 @@ void HotDetector::FirstClose() {
 void HotDetector::ThirdTime() {
   const std::uint64_t first = n() - std::min(n(), run_ + period_);
   for (Inner& inner : inner_) {
-    if (inner.period < period_ && inner.last_end > first) inner = {};
+    if (inner.period == 0 || inner.period >= period_ ||
+        inner.last_end <= first) {
+      continue;
+    }
+    inner = {};
+    outer_period_ = period_;
   }
 }
 
@@ -314,7 +320,9 @@ void HotDetector::RecordCapture(std::uint32_t period, bool in_vain) {
   if (!in_vain || period != vain_period_) vain_captures_ = 0;
   if (!in_vain || n() < vain_until_) return;
   vain_period_ = period;
-  if (++vain_captures_ < policy::kVainCaptures) return;
+  if (++vain_captures_ < policy::kVainCaptures || period != outer_period_) {
+    return;
+  }
   vain_captures_ = 0;
   vain_until_ = n() + std::uint64_t{policy::kPeriodsWithoutVain} * period;
 }

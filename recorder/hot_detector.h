@@ -152,6 +152,7 @@ class HotDetector {
   bool is_closed_ = false;        // FirstClose() ran for this run
   bool inner_due_ = false;        // rule (c) holds for this period
   bool is_known_ = false;         // rule (e) holds for this period
+  std::uint32_t outer_period_ = 0;   // the last one that came around a loop
   std::uint32_t vain_period_ = 0;    // of the last capture in vain
   std::uint32_t vain_captures_ = 0;  // of it, in a row
   std::uint64_t vain_until_ = 0;     // until here it is not looked for

@@ -111,7 +111,9 @@ bool RecordingPolicy::IsLearning() {
 void RecordingPolicy::RecordPeriod(std::vector<NewStep>* steps) {
   LoopState& loops = *loops_;
   TrimToIterations(loops.period, steps);
-  detector_.RecordCapture(loops.period, /*in_vain=*/false);
+  if (loops.distance == 0) {
+    detector_.RecordCapture(loops.period, /*in_vain=*/false);
+  }
   const std::uint64_t position = detector_.position();
   if (!loops.varies) {
     loops.starves_from = position + policy::kStarvingOps;

@@ -204,7 +204,7 @@ void RecordingPolicy::StopCapture() {
 
 void RecordingPolicy::AbandonCapture() {
   captures_.Fail(detector_.position(), capture_.size());
-  if (capture_.length() != 0) {
+  if (capture_.length() != 0 && loops_->distance == 0) {
     detector_.RecordCapture(loops_->period, /*in_vain=*/true);
   }
   if (loops_->to_edge) {
