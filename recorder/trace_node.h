@@ -141,8 +141,8 @@ struct Trace {
     const std::uint64_t replay = late_times.Median();
     return replay == 0 || replay >= eager ? 0 : eager - replay;
   }
-  // A path runs eagerly once or twice, and preparing it takes time for each
-  // step: so many replays win that back.
+  // A path runs eagerly once or twice, and preparing it takes time, more for
+  // each step: so many replays win that back.
   std::int64_t RunsToWinBack() const {
     const std::uint64_t saved = NsSavedByRun();
     if (saved == 0) return policy::kRunsOfEachPath;

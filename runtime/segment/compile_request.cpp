@@ -40,11 +40,11 @@ bool Tier2Variant::HasCodeOfOtherSizes(const PreparedSegment& segment) {
 // of the trace may have none yet. Sizes that are gone soon pay together.
 bool Tier2Variant::IsTimeToAsk(const PreparedSegment& segment,
                                std::size_t steps) const {
-  if (HasCodeOfOtherSizes(segment)) return true;
-  // That which is compiled whatever it pays does not depend on how busy the
-  // machine is.
-  const bool is_paid_together =
-      !g_settings.compile_all() && segment.sizes_->HasPaid(steps);
+  // What is compiled whatever it pays must not depend on how busy the machine
+  // is.
+  const bool must_pay = !g_settings.compile_all();
+  if (must_pay && HasCodeOfOtherSizes(segment)) return true;
+  const bool is_paid_together = must_pay && segment.sizes_->HasPaid(steps);
   if (runs_ < 2 && !(is_paid_together && segment.sizes_->has_asked())) {
     return false;
   }
@@ -144,7 +144,7 @@ void Tier2Variant::Ask(PreparedSegment* segment,
 // All segments of a run together wait no longer than the constants say.
 bool Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
   CodeOfSizes& sizes = *segment.sizes_;
-  if (!HasCodeOfOtherSizes(segment)) return false;
+  if (g_settings.compile_all() || !HasCodeOfOtherSizes(segment)) return false;
   const Trace& trace = *TraceOf(segment);
   const std::uint64_t saved = trace.NsSavedByRun();
   if (saved < policy::kLeastSavedForWait || !sizes.MayWait()) return false;
@@ -154,7 +154,7 @@ bool Tier2Variant::AwaitCodeOfOtherSizes(const PreparedSegment& segment) const {
       all * std::min<std::uint64_t>(segment.nodes_.size(), trace.length) /
       trace.length;
   const auto end = Clock::now() + std::chrono::nanoseconds(part);
-  CompileTask::State state = CompileTask::State::kWaiting;
+  auto state = task_->state.load(std::memory_order_acquire);
   while (state == CompileTask::State::kWaiting && Clock::now() < end) {
     std::this_thread::yield();
     state = task_->state.load(std::memory_order_acquire);
