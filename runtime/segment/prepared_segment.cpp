@@ -27,7 +27,8 @@ constexpr std::uint32_t kRunsBetweenTrials = 8;
 
 // Two runs find where results are to lie (boxed.cpp), two more
 // what dies (scratch_pool.h), and one what that needs. What kernels need may
-// depend on values (matrix_exp), so that is looked at again.
+// depend on values (matrix_exp), so that is looked at again. The last looks are
+// for trials that sizes which are gone soon have put off.
 constexpr std::array<std::uint32_t, 6> kRunsBeforeLook = [] {
   std::array<std::uint32_t, 6> runs = {policy::kFirstLookRuns};
   for (std::size_t i = 1; i < runs.size(); ++i) {
@@ -81,9 +82,13 @@ std::int64_t RunsOfTrace(const TraceNode& node) {
 constexpr std::uint32_t kRunsOfTurns =
     policy::kRunsBeforeTrials * policy::kLookFactor;
 
-// `others`: runs of the trace since the variant was made.
-bool TakeTurns(std::uint32_t runs, std::int64_t others) {
-  return others > policy::kTriedPaths * static_cast<std::int64_t>(runs);
+// `runs`: of this size. `all`: of its trace since it was first there. It comes
+// back if others ran between; they may be many.
+bool TakeTurns(std::uint32_t runs, std::int64_t all) {
+  return 2 * all > 3 * static_cast<std::int64_t>(runs);
+}
+bool AreMany(std::uint32_t runs, std::int64_t all) {
+  return all > policy::kTriedPaths * static_cast<std::int64_t>(runs);
 }
 
 }  // namespace
@@ -311,36 +316,43 @@ void PreparedSegment::MaybePlanAgain(Variant* variant, bool may_try,
                 variant->runs) == kRunsBeforeLook.end()) {
     return;
   }
+  if (variant->tried_at != 0 && variant->runs > variant->tried_at &&
+      !variant->has_stayed) {
+    sizes_->RecordStay();
+    variant->has_stayed = true;
+  }
   if (may_try) MaybeTrySteps(variant, counters);
   if (WaysOfSteps() != variant->ways) Plan(variant, counters);
   if (variant->tier2 != nullptr) variant->tier2->PlanAgain(this, variant);
 }
 
 void PreparedSegment::MaybeTrySteps(Variant* variant, Counters* counters) {
-  const std::uint32_t runs = variant->runs;
-  Trials& trials = variant->trials;
-  if (trials == Trials::kDone) {
-    sizes_->RecordStay();
-    trials = Trials::kStayed;
-  }
   const auto wants_trials = [](const BoundStep& step) {
     return step.step_class->wants_trials();
   };
   if (std::none_of(steps_.begin(), steps_.end(), wants_trials)) return;
-  if (trials == Trials::kNone) {
-    std::uint32_t least = sizes_->RunsBeforeTrials(kRunsBeforeLook.back());
-    if (TakeTurns(runs, RunsOfTrace(*nodes_[0]) - variant->began)) {
-      least = std::max(least, kRunsOfTurns);
-    }
-    if (runs < least) return;
-    sizes_->RecordTrialOfSize();
-    trials = Trials::kBegun;
+  if (variant->tried_at == 0 && !IsTimeToTry(variant)) return;
+  if (!TrySteps(counters)) variant->runs -= kRunsBetweenTrials;
+}
+
+bool PreparedSegment::IsTimeToTry(Variant* variant) const {
+  const std::uint32_t runs = variant->runs;
+  const std::int64_t all = RunsOfTrace(*nodes_[0]) - variant->began;
+  const bool comes_back = TakeTurns(runs, all);
+  std::uint32_t least = policy::kRunsBeforeTrials;
+  if (!comes_back) {
+    least = sizes_->RunsBeforeTrials(kRunsBeforeLook.back());
+  } else if (AreMany(runs, all)) {
+    least = kRunsOfTurns;
   }
-  if (!TrySteps(counters)) {
-    variant->runs -= kRunsBetweenTrials;
-  } else if (trials == Trials::kBegun) {
-    trials = Trials::kDone;
-  }
+  if (runs < least) return false;
+  variant->tried_at = runs;
+  // Behind the last look nobody asks again.
+  const bool is_last = runs >= kRunsBeforeLook.back();
+  variant->has_stayed = comes_back || is_last;
+  if (!comes_back && is_last) sizes_->RecordStay();
+  if (!variant->has_stayed) sizes_->RecordTrialOfSize();
+  return true;
 }
 
 bool PreparedSegment::TrySteps(Counters* counters) {

@@ -88,13 +88,11 @@ class PreparedSegment {
     std::uint32_t first_slot = 0;
     std::uint32_t slot_count = 0;
   };
-  // Of its library calls against others: kStayed, when it has run kLookFactor
-  // times as often since.
-  enum class Trials : std::uint8_t { kNone, kBegun, kDone, kStayed };
   struct Variant {
     std::vector<std::uint8_t> live;  // by slot
     bool keeps_all = false;          // for runs that keep less, too
-    Trials trials = Trials::kNone;
+    std::uint32_t tried_at = 0;  // runs when its steps were tried; 0: not yet
+    bool has_stayed = false;     // as long again, or it takes turns with others
     std::uint32_t runs = 0;          // until scratch is not looked at again
     std::int64_t began = 0;          // entries of its trace by then
     std::vector<std::uint64_t> ways;  // planned: WaysOfSteps()
@@ -119,8 +117,9 @@ class PreparedSegment {
   // Counts a run; now and then plans again, where steps need other scratch than
   // planned or, if they `may_try`, have found a better way.
   void MaybePlanAgain(Variant* variant, bool may_try, Counters* counters);
-  // At a look: tries steps, or says of the size that it has stayed.
+  // At a look: tries those steps whose time has come.
   void MaybeTrySteps(Variant* variant, Counters* counters);
+  bool IsTimeToTry(Variant* variant) const;
   // Lets steps try which way is theirs. False if some are left for later.
   bool TrySteps(Counters* counters);
   ProgramStep StepOf(std::size_t i);

@@ -34,6 +34,7 @@ struct Plan {
   int new_sizes = kNewSizes;
   int runs_of_each = kRunsOfEach;
   int runs_of_last = 0;  // more of these
+  bool in_turns = false;  // one run of each size at a time
   Backend backend = Backend::kReplay;
   bool waits = false;  // for the compiler, behind each run
 };
@@ -53,8 +54,11 @@ Stats RunSizes(const Plan& plan, const SizedStep& step) {
     };
     for (int i = 0; i < plan.warm; ++i) one(64);
     *at_warm = stats();
-    for (int n = 1; n <= plan.new_sizes; ++n) {
-      for (int i = 0; i < plan.runs_of_each; ++i) one(64 + n);
+    const int in_a_row = plan.in_turns ? 1 : plan.runs_of_each;
+    for (int i = 0; i < plan.runs_of_each; i += in_a_row) {
+      for (int n = 1; n <= plan.new_sizes; ++n) {
+        for (int k = 0; k < in_a_row; ++k) one(64 + n);
+      }
     }
     for (int i = 0; i < plan.runs_of_last; ++i) one(64 + plan.new_sizes);
     return results;
@@ -204,6 +208,20 @@ TEST(NewSizesTrials, EndWhereSizesAreGoneSoon) {
   plan.new_sizes = 10;
   plan.runs_of_each = 110;
   EXPECT_EQ(RunSizes(plan, step).steps_tried, policy::kSizesTriedInVain);
+}
+
+// Sizes that take turns are not gone: all are tried when each has run as often.
+TEST(NewSizesTrials, ComeWhereSizesTakeTurns) {
+  torch::manual_seed(5);
+  const at::Tensor w = torch::rand({8, 24});  // of no test before
+  const SizedStep step = [w](const auto& x) {
+    return torch::mm(x, w).tanh() + 1;
+  };
+  Plan plan;
+  plan.in_turns = true;
+  plan.new_sizes = 6;
+  plan.runs_of_each = 110;
+  EXPECT_EQ(RunSizes(plan, step).steps_tried, plan.new_sizes);
 }
 
 // Steps a part of which has other sizes each time, as batches of graphs,
