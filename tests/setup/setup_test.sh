@@ -13,7 +13,9 @@ out=$scratch/out
 failures=0
 unset CXX CMAKE_PREFIX_PATH CPATH CPLUS_INCLUDE_PATH VIRTUAL_ENV CONDA_PREFIX
 # The program itself, not what may stand for it in PATH.
-cmake=$(cmake -P /dev/stdin <<<'message("${CMAKE_COMMAND}")' 2>&1)
+# shellcheck disable=SC2016
+echo 'message("${CMAKE_COMMAND}")' >"$scratch/command.cmake"
+cmake=$(cmake -P "$scratch/command.cmake" 2>&1)
 
 # --- stand-ins ---------------------------------------------------------------
 
