@@ -331,11 +331,11 @@ void PreparedSegment::MaybeTrySteps(Variant* variant, Counters* counters) {
     return step.step_class->wants_trials();
   };
   if (std::none_of(steps_.begin(), steps_.end(), wants_trials)) return;
-  if (variant->tried_at == 0 && !IsTimeToTry(variant)) return;
+  if (variant->tried_at == 0 && !BeginsTrials(variant)) return;
   if (!TrySteps(counters)) variant->runs -= kRunsBetweenTrials;
 }
 
-bool PreparedSegment::IsTimeToTry(Variant* variant) const {
+bool PreparedSegment::BeginsTrials(Variant* variant) const {
   const std::uint32_t runs = variant->runs;
   const std::int64_t all = RunsOfTrace(*nodes_[0]) - variant->began;
   const bool comes_back = TakeTurns(runs, all);

@@ -119,7 +119,8 @@ class PreparedSegment {
   void MaybePlanAgain(Variant* variant, bool may_try, Counters* counters);
   // At a look: tries those steps whose time has come.
   void MaybeTrySteps(Variant* variant, Counters* counters);
-  bool IsTimeToTry(Variant* variant) const;
+  // True if the time of its first trials has come; counts the size as tried.
+  bool BeginsTrials(Variant* variant) const;
   // Lets steps try which way is theirs. False if some are left for later.
   bool TrySteps(Counters* counters);
   ProgramStep StepOf(std::size_t i);

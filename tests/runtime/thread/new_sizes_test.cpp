@@ -181,13 +181,17 @@ TEST_P(NewSizes, OneThatStaysAtLast) {
   EXPECT_GE(did.ops_replayed, 250 * 13) << did.to_json();
 }
 
-// A trial of a product takes as long as a hundred runs save.
-TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
+// Each test has `columns` of its own: what is known of a product is not tried.
+SizedStep OneProduct(std::int64_t columns) {
   torch::manual_seed(3);
-  const at::Tensor w = torch::rand({8, 8});
-  const SizedStep step = [w](const auto& x) {
+  return [w = torch::rand({8, columns})](const auto& x) {
     return torch::mm(x, w).tanh() + 1;
   };
+}
+
+// A trial of a product takes as long as a hundred runs save.
+TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
+  const SizedStep step = OneProduct(8);
   Plan plan;
   plan.new_sizes = 10;
   plan.runs_of_each = 90;
@@ -199,11 +203,7 @@ TEST(NewSizesTrials, ComeWhenASizeHasStayed) {
 // A trial takes more than what is left of such a size saves: the first ones are
 // tried, the others would have to stay longer.
 TEST(NewSizesTrials, EndWhereSizesAreGoneSoon) {
-  torch::manual_seed(4);
-  const at::Tensor w = torch::rand({8, 16});  // of no test before
-  const SizedStep step = [w](const auto& x) {
-    return torch::mm(x, w).tanh() + 1;
-  };
+  const SizedStep step = OneProduct(16);
   Plan plan;
   plan.new_sizes = 10;
   plan.runs_of_each = 110;
@@ -212,11 +212,7 @@ TEST(NewSizesTrials, EndWhereSizesAreGoneSoon) {
 
 // Sizes that take turns are not gone: all are tried when each has run as often.
 TEST(NewSizesTrials, ComeWhereSizesTakeTurns) {
-  torch::manual_seed(5);
-  const at::Tensor w = torch::rand({8, 24});  // of no test before
-  const SizedStep step = [w](const auto& x) {
-    return torch::mm(x, w).tanh() + 1;
-  };
+  const SizedStep step = OneProduct(24);
   Plan plan;
   plan.in_turns = true;
   plan.new_sizes = 6;
