@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -22,6 +23,7 @@
 #include "runtime/tier2/llvm_engine.h"
 #include "runtime/tier2/torchscript_engine.h"
 #include "support/env.h"
+#include "support/kept_bytes.h"
 #include "support/policy.h"
 
 namespace tjit::runtime {
@@ -279,10 +281,18 @@ void Tier2::ForgetKernels() { forget_.store(true); }
 
 void Tier2::Forget() {
   worker_.DropQueued();
-  const MutexLock lock(mutex_);
-  failures_.clear();
-  measured_.clear();
+  {
+    const MutexLock lock(mutex_);
+    failures_.clear();
+    measured_.clear();
+  }
   forget_.store(true);
+  // No task may ever come, and a job that is done already did not see it.
+  if (KeptBytes(Kept::kCode) == 0) return;
+  try {
+    worker_.Post([](const std::atomic<bool>&) { return true; });
+  } catch (const std::bad_alloc&) {  // with the next task
+  }
 }
 
 void Tier2::LockForFork() {

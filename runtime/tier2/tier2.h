@@ -94,7 +94,7 @@ class Tier2 {
   void CallAfterCompiling(std::function<void()> call) {
     after_compiling_ = std::move(call);
   }
-  // clear(): kernels and failures are forgotten.
+  // clear(): kernels and failures are forgotten, kernels by the worker.
   void Forget();
   // Around fork(). REQUIRES: the worker is paused.
   void LockForFork() ABSL_NO_THREAD_SAFETY_ANALYSIS;

@@ -174,6 +174,35 @@ TEST_F(MemoryBoundTest, ClearGivesItBack) {
   EXPECT_LT(Kept(), 100 * 1024) << stats().to_json();
 }
 
+// The store stays, as a thread rests in it, so nothing is there for the worker
+// to free: kernels go without that.
+TEST_F(MemoryBoundTest, ClearGivesKernelsBackWhileAThreadRests) {
+  options_ = MachineCodeAtOnce();
+  Enable();
+  std::atomic<int> phase = 0;
+  std::thread other([&] {
+    Step(x_, 0);
+    phase = 1;
+    phase.notify_all();
+    phase.wait(1);
+  });
+  phase.wait(0);
+  const Stats cold = stats();
+  Run(1, 10);
+  const Stats hot = stats();
+  clear();
+  testing::WaitForCompiler();
+  const Stats cleared = stats();
+  phase = 2;
+  phase.notify_all();
+  other.join();
+  if (hot.replays_tier2 == cold.replays_tier2) {
+    GTEST_SKIP() << "no machine code here";
+  }
+  EXPECT_GT(hot.code_bytes, 100 * 1024);
+  EXPECT_LT(cleared.code_bytes, 10 * 1024) << cleared.to_json();
+}
+
 // Never more than is allowed, and what is run goes on being replayed.
 TEST_F(MemoryBoundTest, TheBoundHolds) {
   options_.max_memory_mb = 4;
