@@ -135,10 +135,12 @@ InstallPackages() {
     Die "cannot build: apt-get could not install $list (see above)."
 }
 
-# AptInstall <package>...: `sudo` is the caller's.
+# AptInstall <package>...: `sudo` is the caller's. Another apt, such as the
+# upgrades that run unattended on a new machine, is waited for.
 AptInstall() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -q -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@"
+    apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 \
+    install --no-install-recommends "$@"
 }
 
 # InstallOptional <package>...: one by one, by whoever may install; what apt
