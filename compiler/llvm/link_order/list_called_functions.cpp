@@ -136,16 +136,24 @@ void OnBreakpoint(int /*signal*/, siginfo_t* /*info*/, void* context) {
   --machine->gregs[REG_RIP];
 }
 
-// Of what the training functions call; nothing runs them.
-std::vector<TjitMath> Math() {
+// Of what the training functions call, for vectors of so many bits; nothing
+// runs them. Roots and sums of rows are code in the loop, as in a process where
+// both were found to have eager's bits.
+std::vector<TjitMath> Math(int bits) {
   void* const any = reinterpret_cast<void*>(&Contents);
+  constexpr std::int64_t kLanesOfSum = 8;
   std::vector<TjitMath> math;
   for (const char* op : {"exp", "tanh", "sigmoid"}) {
     math.push_back({op, kTjitMathVmlF32, any, 0});
     math.push_back({op, kTjitMathVmlF64, any, 0});
   }
-  for (const char* op : {"sum", "mean", "norm_mean", "norm_rstd", "softmax"}) {
-    math.push_back({op, kTjitRowF32, any, 0});
+  math.push_back(
+      {"sqrt", bits == 512 ? kTjitSqrtTwoStepsF32x16 : kTjitSqrtTwoStepsF32x8,
+       any, 0});
+  for (const char* op :
+       {"sum", "mean", "norm_mean", "norm_rstd", "softmax", "norm"}) {
+    const bool is_sum = std::string_view(op) == "sum";
+    math.push_back({op, kTjitRowF32, any, is_sum ? kLanesOfSum : 0});
     math.push_back({op, kTjitColumnF32, any, 0});
     math.push_back({op, kTjitWholeF32, any, 0});
   }
@@ -160,12 +168,12 @@ void Train(const std::string& copy, const std::string& training) {
       reinterpret_cast<TjitLlvmApiFn>(dlsym(library, "tjit_llvm_api"));
   if (api_of == nullptr) throw std::runtime_error(dlerror());
   const TjitLlvmApi* const api = api_of();
-  const std::vector<TjitMath> math = Math();
   for (std::size_t at = training.find("func "); at != std::string::npos;) {
     const std::size_t next = training.find("func ", at + 1);
     const std::string function = training.substr(at, next - at);
     at = next;
     for (const int bits : {512, 256, 128}) {
+      const std::vector<TjitMath> math = Math(bits);
       TjitLlvmOptions options{};
       options.abi = kTjitLlvmAbi;
       options.vector_bits = bits;
