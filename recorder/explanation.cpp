@@ -38,16 +38,30 @@ std::string Measured(const ExplainedSequence& s) {
                       s.won_ns() < 0 ? " lost" : " won");
 }
 
+// "aten::mul, aten::add (WHY); aten::item (WHY)", what is most first.
 std::string AtCall(const ExplainedSequence& s) {
   std::int64_t steps = 0;
-  std::string names;
+  std::vector<std::pair<std::string, std::string>> groups;  // why, ops
   for (const auto& [name, count] : ByCount(s.at_call)) {
     steps += count;
-    if (!names.empty()) names += ", ";
-    names += name;
+    const auto found = s.why_at_call.find(name);
+    const std::string why = found == s.why_at_call.end() ? "" : found->second;
+    const auto group =
+        std::find_if(groups.begin(), groups.end(),
+                     [&](const auto& other) { return other.first == why; });
+    if (group == groups.end()) {
+      groups.emplace_back(why, name);
+    } else {
+      absl::StrAppend(&group->second, ", ", name);
+    }
+  }
+  std::string text;
+  for (const auto& [why, names] : groups) {
+    absl::StrAppend(&text, text.empty() ? "" : "; ", names);
+    if (!why.empty()) absl::StrAppend(&text, " (", why, ")");
   }
   return absl::StrCat(steps, steps == 1 ? " op runs" : " ops run",
-                      " at the call: ", names);
+                      " at the call: ", text);
 }
 
 void AppendSequence(std::string* out, const ExplainedSequence& s,

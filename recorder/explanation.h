@@ -34,6 +34,8 @@ struct ExplainedSequence {
   std::int64_t executed_ns = 0;  // of replay_ns: what was deferred ran
   CountsByName left;     // with deferred ops, by the name of a BailReason
   CountsByName at_call;  // steps that run at the call, by op
+  // Why, by op, as far as it is known: of the last such call in the region.
+  std::map<std::string, std::string> why_at_call;
 
   // Over all replays; negative if they cost time. 0 if nothing was measured.
   bool is_measured() const { return eager_ns != 0 && replay_ns != 0; }

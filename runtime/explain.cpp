@@ -96,7 +96,11 @@ ExplainedSequence ExplainOne(const TraceStore& store, const Trace& trace,
   }
   for (const TraceNode* node : path) {
     if (node->step.kind != StepKind::kAtCall) continue;
-    ++s.at_call[std::string(OpName(node->step.op))];
+    const std::string op(OpName(node->step.op));
+    ++s.at_call[op];
+    const char* const why = RegionTable::Get().WhyAtCall(
+        RegionOfContext(node->step.context), node->step.op);
+    if (*why != '\0') s.why_at_call[op] = why;
   }
   return s;
 }

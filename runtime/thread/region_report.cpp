@@ -10,7 +10,7 @@ namespace {
 
 constexpr char kExcluded[] = "excluded";
 
-const char* WhyAtCall(const CallFrame& frame) {
+const char* WhyAtCall(const CallFrame& frame, const char* why) {
   switch (frame.entry.op_class.load()) {
     case OpClass::kOpaque:
       return "opaque";
@@ -29,7 +29,7 @@ const char* WhyAtCall(const CallFrame& frame) {
     case OpClass::kEmpty:
       break;
   }
-  return "its arguments or results cannot wait";
+  return why;
 }
 
 }  // namespace
@@ -73,13 +73,11 @@ bool IsExcludedByRegion(const CallFrame& frame, std::uint32_t context) {
   return RegionTable::Get().SettingsOf(region).Excludes(frame.entry.name);
 }
 
-void RecordAtCallInRegion(const CallFrame& frame, std::uint32_t context) {
-  const RegionId region = RegionOfContext(context);
-  if (region == kNoRegion) return;
-  RegionTable& table = RegionTable::Get();
-  const bool is_excluded = table.SettingsOf(region).Excludes(frame.entry.name);
-  table.RecordAtCall(region, frame.entry.id,
-                     is_excluded ? kExcluded : WhyAtCall(frame));
+void RecordAtCall(const CallFrame& frame, std::uint32_t context,
+                  const char* why) {
+  RegionTable::Get().RecordAtCall(
+      RegionOfContext(context), frame.entry.id,
+      IsExcludedByRegion(frame, context) ? kExcluded : WhyAtCall(frame, why));
 }
 
 }  // namespace tjit::runtime

@@ -29,7 +29,9 @@ std::string DescribeRegion(RegionId region,
 // True if the call, which is recorded in that context, is in a region that
 // excludes its op.
 bool IsExcludedByRegion(const CallFrame& frame, std::uint32_t context);
-// Keeps why the call runs at the call, if it is in a region.
-void RecordAtCallInRegion(const CallFrame& frame, std::uint32_t context);
+// Keeps why the call runs at the call. `why` holds for an op whose class does
+// not say it, and lives for ever.
+void RecordAtCall(const CallFrame& frame, std::uint32_t context,
+                  const char* why);
 
 }  // namespace tjit::runtime

@@ -18,6 +18,12 @@
 namespace tjit::runtime {
 namespace {
 
+// Why an op runs at the call.
+constexpr char kForeignMemory[] =
+    "over memory that is the program's own or of another allocator";
+constexpr char kExposed[] = "a pointer into its memory was taken";
+constexpr char kMeetsItself[] = "writes an element at several places";
+
 // True if the call leaves alone what the op may write: running statistics in
 // evaluation, which threads of a server share.
 bool OnlyReads(const CallFrame& frame) {
@@ -44,6 +50,15 @@ bool IsExpanded(const c10::TensorImpl* impl) {
     if (strides[d] == 0 && sizes[d] > 1) return true;
   }
   return false;
+}
+
+// Of a result over which FreshBlock() finds no block.
+const char* WhyNotFresh(const c10::TensorImpl* impl) {
+  if (!IsPlain(impl))
+    return "returns a tensor that is no strided one in memory";
+  return BlockOf(StorageOf(impl)) == nullptr
+             ? "its result lies in memory of another allocator"
+             : "its result lies in memory that is in use";
 }
 
 }  // namespace
@@ -133,7 +148,8 @@ std::int32_t StepRecorder::RecordSlot(std::uint64_t bytes, bool born,
   return static_cast<std::int32_t>(run_->slots.size()) - 1;
 }
 
-void StepRecorder::MakeAtCall(NewStep* step) {
+void StepRecorder::MakeAtCall(const CallFrame& frame, NewStep* step) {
+  RecordAtCall(frame, context_, why_);
   UnbindFrom(run_, slots_before_);
   offsets_.resize(std::min(offsets_.size(), slots_before_));
   StepRecord& s = step->step;
@@ -224,13 +240,13 @@ bool StepRecorder::IsIn(std::int32_t slot, const Block* block) const {
 }
 
 bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
-  if (frame.entry.op_class != OpClass::kPlain || !frame.recordable ||
-      frame.tensors.empty()) {
-    return false;
+  if (frame.entry.op_class != OpClass::kPlain || !frame.recordable) {
+    return Cannot("takes or returns what cannot be recorded");
   }
+  if (frame.tensors.empty()) return Cannot("takes no tensor");
   if ((frame.entry.may_throw_on_values || frame.entry.may_warn) &&
       !Planted(Defect::kLateError) && !ValuesPass(frame)) {
-    return false;
+    return Cannot("throws or warns on some values");
   }
   step->step.args.reserve(frame.tensors.size());
   for (const TensorRef& ref : frame.tensors) {
@@ -240,13 +256,18 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
       step->step.args.push_back(arg);
       continue;
     }
-    if (!IsPlain(ref.impl) || ref.impl->numel() == 0) return false;
+    if (!IsPlain(ref.impl)) {
+      return Cannot("takes a tensor that is no strided one in memory");
+    }
+    if (ref.impl->numel() == 0) return Cannot("takes a tensor of no elements");
     // Kernels throw or warn where a write meets itself.
-    if (arg.written && IsExpanded(ref.impl)) return false;
+    if (arg.written && IsExpanded(ref.impl)) return Cannot(kMeetsItself);
     Block* block = nullptr;
     const Access access =
         AccessOf(frame.entry, *run_, ref.impl, arg.written, &block);
-    if (access == Access::kNo) return false;
+    if (access == Access::kNo) {
+      return Cannot(block == nullptr ? kForeignMemory : kExposed);
+    }
     arg.geometry = GeometryOf(ref.impl);
     const std::size_t slots = run_->slots.size();
     try {
@@ -255,14 +276,16 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
         RecordExternal(watcher_, arg.slot, ref.impl,
                        /*is_new=*/run_->slots.size() > slots);
       }
-    } catch (const std::exception&) {  // no memory for a copy
-      return false;
+    } catch (const std::exception&) {
+      return Cannot("there is no memory for a copy");
     }
     RecordOffset(arg);
     step->step.args.push_back(arg);
   }
   // Only places share a storage.
-  if (has_moving_places_ && MeetsItself(frame, step->step)) return false;
+  if (has_moving_places_ && MeetsItself(frame, step->step)) {
+    return Cannot(kMeetsItself);
+  }
   has_moving_places_ |= HasDrawnPlaces(step->step);
   step->step.statics.assign(frame.statics.begin(), frame.statics.end());
   step->step.scalars.reserve(frame.scalars.size());
@@ -284,10 +307,10 @@ void StepRecorder::Before(CallFrame& frame, std::uint32_t context) {
   step.step.op = frame.entry.id;
   step.step.context = context;
   context_ = context;
+  why_ = "called in a state of the thread that is not replayed";
   if (context == 0 || IsExcludedByRegion(frame, context) ||
       !RecordArguments(frame, &step)) {
-    RecordAtCallInRegion(frame, context);
-    MakeAtCall(&step);
+    MakeAtCall(frame, &step);
   }
   steps_.push_back(std::move(step));
   open_ = true;
@@ -301,8 +324,7 @@ void StepRecorder::After(const CallFrame& frame,
   NewStep& step = steps_.back();
   if (step.step.kind == StepKind::kAtCall) return;
   if (!RecordResults(frame, results, &step)) {
-    RecordAtCallInRegion(frame, context_);
-    MakeAtCall(&step);
+    MakeAtCall(frame, &step);
     return;
   }
   auto call = std::make_shared<CapturedCall>();
@@ -318,7 +340,7 @@ void StepRecorder::After(const CallFrame& frame,
 bool StepRecorder::RecordResults(const CallFrame& frame,
                                  const FrameArray<c10::TensorImpl*, 8>& results,
                                  NewStep* step) {
-  if (!frame.recordable) return false;  // a result that is no tensor
+  if (!frame.recordable) return Cannot("returns what is no tensor");
   step->step.results.reserve(frame.entry.returns.size());
   for (const ReturnInfo& info : frame.entry.returns) {
     if (info.alias_arg < 0) continue;
@@ -338,7 +360,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     if (arg.slot != kNoSlot && arg.written &&
         (!(GeometryOf(frame.tensors[i].impl) == arg.geometry) ||
          !IsIn(arg.slot, BlockOf(StorageOf(frame.tensors[i].impl))))) {
-      return false;
+      return Cannot("gives the tensor that it writes other memory");
     }
   }
   for (c10::TensorImpl* impl : results) {
@@ -350,7 +372,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     }
     const bool is_empty = IsFreshEmpty(impl);
     Block* block = is_empty ? nullptr : FreshBlock(impl, *run_);
-    if (block == nullptr && !is_empty) return false;
+    if (block == nullptr && !is_empty) return Cannot(WhyNotFresh(impl));
     r.kind = is_empty ? ResultRecord::Kind::kEmpty : ResultRecord::Kind::kFresh;
     r.geometry = GeometryOf(impl);
     if (!impl->is_inference()) {
@@ -365,7 +387,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
   }
   bool writes = !results.empty();
   for (const ArgRecord& arg : step->step.args) writes |= arg.written;
-  return writes;
+  return writes || Cannot("returns nothing and writes nothing");
 }
 
 void StepRecorder::Discard(bool is_part) {

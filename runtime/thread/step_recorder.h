@@ -70,11 +70,16 @@ class StepRecorder {
   std::vector<NewStep> ReleaseSteps(bool splits = false);
 
  private:
+  // Both set why_ where they return false.
   bool RecordArguments(CallFrame& frame, NewStep* step);
   bool RecordResults(const CallFrame& frame,
                      const FrameArray<c10::TensorImpl*, 8>& results,
                      NewStep* step);
-  void MakeAtCall(NewStep* step);
+  bool Cannot(const char* why) {
+    why_ = why;
+    return false;
+  }
+  void MakeAtCall(const CallFrame& frame, NewStep* step);
   std::int32_t SlotOf(const c10::TensorImpl* impl, Block* block, Access access,
                       const ArgRecord& arg, NewStep* step);
   bool Moves(std::int32_t bound, const ArgRecord& arg,
@@ -94,6 +99,7 @@ class StepRecorder {
   bool open_ = false;  // Before() was called, After() not yet
   bool at_boundary_ = false;
   std::uint32_t context_ = 0;  // of the open call
+  const char* why_ = "";       // it runs at the call
   TraceNode* from_ = nullptr;
   std::uint32_t length_ = 0;
   std::size_t slots_before_ = 0;

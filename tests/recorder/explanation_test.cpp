@@ -147,6 +147,17 @@ TEST(ExplanationTest, AReplayedSequenceSaysWhatItWon) {
             "        3 ops run at the call: aten::item, aten::rand\n"
             "        left 3 times: a guarded scalar differs (2); another op was "
             "called (1)\n");
+  s.at_call["aten::randn"] = 1;
+  s.why_at_call = {{"aten::item", "reads values"},
+                   {"aten::rand", "draws \"numbers\""},
+                   {"aten::randn", "draws \"numbers\""}};
+  EXPECT_THAT(ToText(Of(s)),
+              HasSubstr("        4 ops run at the call: aten::item (reads "
+                        "values); aten::rand, aten::randn (draws "
+                        "\"numbers\")\n"));
+  EXPECT_THAT(WithLists("{\n  \"a\": 1\n}\n", Of(s)),
+              HasSubstr("\"why_at_call\": {\"aten::item\": \"reads values\", "
+                        "\"aten::rand\": \"draws \\\"numbers\\\"\", "));
   s.replay_ns = 0;
   EXPECT_EQ(s.won_ns(), 0);
   EXPECT_THAT(ToText(Of(s)), HasSubstr("time won is not known"));

@@ -50,6 +50,7 @@ void Read(const Json& node, ExplainedSequence* s) {
   Get(node, "executed_ns", &s->executed_ns);
   s->left = Counts(Find(node, "left"));
   s->at_call = Counts(Find(node, "at_call"));
+  s->why_at_call = node.value("why_at_call", s->why_at_call);
 }
 
 void Read(const Json& node, ExplainedRegion* r) {

@@ -1,5 +1,7 @@
 // Streams that repeat end up replayed, whatever they do around it: other
 // sizes, alternating variants, few boundaries or boundaries of two kinds.
+#include <c10/core/impl/alloc_cpu.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 #include <torch/torch.h>
@@ -722,6 +724,51 @@ TEST(Engagement, TensorsThatAreOlderThanTjitBreakNoCapture) {
   const Stats d = stats() - before;
   EXPECT_EQ(d.side_exit_count("not_repeated"), 0) << d.to_json();
   EXPECT_EQ((stats() - at_end).ops_eager, 19 * kTensors);  // the sync points
+  disable();
+}
+
+// A program that has an allocator of its own engages nothing. It is told so.
+TEST(Engagement, AnotherAllocatorIsSaidToBeWhy) {
+  class Own : public c10::Allocator {
+   public:
+    c10::DataPtr allocate(std::size_t bytes) override {
+      void* const data = c10::alloc_cpu(bytes);
+      return {data, data, &c10::free_cpu, c10::kCPU};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return &c10::free_cpu; }
+    void copy_data(void* to, const void* from, std::size_t n) const override {
+      std::memcpy(to, from, n);
+    }
+  };
+  static Own own;
+  disable();
+  clear();
+  Options options;
+  options.hot_threshold = 4;
+  ASSERT_TRUE(enable(options));
+  c10::Allocator* const ours = c10::GetAllocator(c10::kCPU);
+  const at::Tensor a = at::rand({2000}), b = at::rand({2000});
+  for (bool is_own : {true, false}) {
+    if (is_own) c10::SetAllocator(c10::kCPU, &own, 1);
+    const Stats before = stats();
+    for (int i = 0; i < 40; ++i) {
+      Chain(a, b);
+      mark_step();
+    }
+    const Stats did = stats() - before;
+    const std::string said = explain();
+    c10::SetAllocator(c10::kCPU, ours, 1);
+    EXPECT_EQ(did.ops_replayed == 0, is_own) << did.to_json();
+    constexpr char kWhy[] =
+        "10 ops run at the call: aten::add.Tensor, aten::mul.Tensor, "
+        "aten::sub.Tensor (its result lies in memory of another allocator)";
+    if (is_own) {
+      EXPECT_THAT(said, ::testing::HasSubstr(kWhy));
+    } else {
+      EXPECT_THAT(said, ::testing::Not(::testing::HasSubstr(kWhy)));
+    }
+    clear();
+  }
   disable();
 }
 
