@@ -129,14 +129,27 @@ InstallPackages() {
     fi
   fi
   Say "apt-get install $*"
-  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q update ||
+  AptUpdate ||
     Die "cannot build: apt-get update failed (see above), $list $verb missing."
   AptInstall "$@" ||
     Die "cannot build: apt-get could not install $list (see above)."
 }
 
-# AptInstall <package>...: `sudo` is the caller's. Another apt, such as the
-# upgrades that run unattended on a new machine, is waited for.
+# AptUpdate: `sudo` is the caller's. Another apt, such as the upgrades that run
+# unattended on a new machine, is waited for, ten minutes at most.
+AptUpdate() {
+  local said tries=40
+  until said=$("${sudo[@]}" env LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+      apt-get -q update 2>&1); do
+    printf '%s\n' "$said" >&2
+    [[ $said == *"Could not get lock"* ]] && ((tries-- > 0)) || return 1
+    Say "waiting for another apt-get"
+    sleep 15
+  done
+  printf '%s\n' "$said"
+}
+
+# AptInstall <package>...: the same for packages.
 AptInstall() {
   "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -q -y -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 \
@@ -156,7 +169,7 @@ InstallOptional() {
 
 # EnsurePackages <all|test>: installs the packages that this use lacks.
 EnsurePackages() {
-  local use=$1 row package probe by why missing=() wanted=()
+  local use=$1 row package probe by why missing=() wanted=() sudo=()
   for row in "${PACKAGES[@]}"; do
     IFS='|' read -r package probe by why <<<"$row"
     [[ $by != *test || $use == test ]] || continue
@@ -175,7 +188,7 @@ EnsurePackages() {
       InstallPackages "${missing[@]}"
       CheckInstalled "$use"
     else
-      apt-get -q update || Say "apt-get update failed"
+      AptUpdate || Say "apt-get update failed"
     fi
     InstallOptional "${wanted[@]}"
   else

@@ -289,6 +289,39 @@ TestAptFailureIsOneSentence() {
   Last "tjit: cannot build: apt-get could not install g++ (see above)."
 }
 
+# Whether it is the lists or the packages that another one holds.
+TestAnotherAptIsWaitedFor() {
+  Fresh
+  User 0
+  rm "$scratch/bin/g++"
+  StandIn sleep
+  StandIn apt-get 'lock='"$scratch"'/project/was_locked
+if [[ $* == *update* && ! -e $lock ]]; then
+  touch "$lock"
+  echo "E: Could not get lock /var/lib/apt/lists/lock." >&2
+  exit 100
+fi
+[[ $* != *install* ]] || { touch '"$scratch"'/bin/g++; chmod +x '"$scratch"'/bin/g++; }'
+  Run scripts/test.sh
+  Status 0
+  Says "waiting for another apt-get"
+  Called "sleep 15"
+  Called "DPkg::Lock::Timeout=600 install"
+}
+
+TestAptUpdateThatFailsIsNotTriedAgain() {
+  Fresh
+  User 0
+  rm "$scratch/bin/g++"
+  StandIn sleep
+  StandIn apt-get 'echo "E: no network" >&2; exit 100'
+  Run scripts/test.sh
+  Status 1
+  Says "E: no network"
+  NotCalled sleep
+  Last "tjit: cannot build: apt-get update failed (see above), g++ is missing."
+}
+
 TestOldCmakeIsNamed() {
   Fresh
   User 0
