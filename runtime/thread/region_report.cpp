@@ -1,6 +1,7 @@
 #include "runtime/thread/region_report.h"
 
 #include <algorithm>
+#include <new>
 
 #include "recorder/region_table.h"
 #include "runtime/call/kernel_state.h"
@@ -75,9 +76,13 @@ bool IsExcludedByRegion(const CallFrame& frame, std::uint32_t context) {
 
 void RecordAtCall(const CallFrame& frame, std::uint32_t context,
                   const char* why) {
-  RegionTable::Get().RecordAtCall(
-      RegionOfContext(context), frame.entry.id,
-      IsExcludedByRegion(frame, context) ? kExcluded : WhyAtCall(frame, why));
+  const bool is_excluded = IsExcludedByRegion(frame, context);
+  try {
+    RegionTable::Get().RecordAtCall(
+        RegionOfContext(context), frame.entry.id,
+        is_excluded ? kExcluded : WhyAtCall(frame, why));
+  } catch (const std::bad_alloc&) {  // it is not said then
+  }
 }
 
 }  // namespace tjit::runtime

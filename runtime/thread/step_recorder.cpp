@@ -22,7 +22,13 @@ namespace {
 constexpr char kForeignMemory[] =
     "over memory that is the program's own or of another allocator";
 constexpr char kExposed[] = "a pointer into its memory was taken";
-constexpr char kMeetsItself[] = "writes an element at several places";
+constexpr char kExpanded[] = "writes an element at several places";
+constexpr char kMeetsItself[] =
+    "writes memory that it uses at other places, too";
+constexpr char kCannotWait[] = "its arguments or results cannot wait";
+constexpr char kOtherKind[] =
+    "a tensor of another kind: a subclass, layout or device, or over eight "
+    "dims";
 
 // True if the call leaves alone what the op may write: running statistics in
 // evaluation, which threads of a server share.
@@ -54,11 +60,10 @@ bool IsExpanded(const c10::TensorImpl* impl) {
 
 // Of a result over which FreshBlock() finds no block.
 const char* WhyNotFresh(const c10::TensorImpl* impl) {
-  if (!IsPlain(impl))
-    return "returns a tensor that is no strided one in memory";
+  if (!IsPlain(impl)) return kOtherKind;
   return BlockOf(StorageOf(impl)) == nullptr
              ? "its result lies in memory of another allocator"
-             : "its result lies in memory that is in use";
+             : "its result lies in memory that something else uses";
 }
 
 }  // namespace
@@ -149,7 +154,6 @@ std::int32_t StepRecorder::RecordSlot(std::uint64_t bytes, bool born,
 }
 
 void StepRecorder::MakeAtCall(const CallFrame& frame, NewStep* step) {
-  RecordAtCall(frame, context_, why_);
   UnbindFrom(run_, slots_before_);
   offsets_.resize(std::min(offsets_.size(), slots_before_));
   StepRecord& s = step->step;
@@ -160,6 +164,7 @@ void StepRecorder::MakeAtCall(const CallFrame& frame, NewStep* step) {
   s.results.clear();
   step->new_slots.clear();
   step->payload.reset();
+  RecordAtCall(frame, context_, why_);
 }
 
 // The slot that stands for what an argument uses.
@@ -241,7 +246,7 @@ bool StepRecorder::IsIn(std::int32_t slot, const Block* block) const {
 
 bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
   if (frame.entry.op_class != OpClass::kPlain || !frame.recordable) {
-    return Cannot("takes or returns what cannot be recorded");
+    return Cannot(kCannotWait);
   }
   if (frame.tensors.empty()) return Cannot("takes no tensor");
   if ((frame.entry.may_throw_on_values || frame.entry.may_warn) &&
@@ -256,12 +261,10 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
       step->step.args.push_back(arg);
       continue;
     }
-    if (!IsPlain(ref.impl)) {
-      return Cannot("takes a tensor that is no strided one in memory");
-    }
+    if (!IsPlain(ref.impl)) return Cannot(kOtherKind);
     if (ref.impl->numel() == 0) return Cannot("takes a tensor of no elements");
     // Kernels throw or warn where a write meets itself.
-    if (arg.written && IsExpanded(ref.impl)) return Cannot(kMeetsItself);
+    if (arg.written && IsExpanded(ref.impl)) return Cannot(kExpanded);
     Block* block = nullptr;
     const Access access =
         AccessOf(frame.entry, *run_, ref.impl, arg.written, &block);
@@ -340,7 +343,7 @@ void StepRecorder::After(const CallFrame& frame,
 bool StepRecorder::RecordResults(const CallFrame& frame,
                                  const FrameArray<c10::TensorImpl*, 8>& results,
                                  NewStep* step) {
-  if (!frame.recordable) return Cannot("returns what is no tensor");
+  if (!frame.recordable) return Cannot(kCannotWait);  // no tensor
   step->step.results.reserve(frame.entry.returns.size());
   for (const ReturnInfo& info : frame.entry.returns) {
     if (info.alias_arg < 0) continue;
@@ -360,7 +363,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     if (arg.slot != kNoSlot && arg.written &&
         (!(GeometryOf(frame.tensors[i].impl) == arg.geometry) ||
          !IsIn(arg.slot, BlockOf(StorageOf(frame.tensors[i].impl))))) {
-      return Cannot("gives the tensor that it writes other memory");
+      return Cannot("changes the sizes or the memory of what it writes");
     }
   }
   for (c10::TensorImpl* impl : results) {

@@ -15,6 +15,8 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
+
 namespace tjit {
 namespace {
 
@@ -750,6 +752,9 @@ TEST(Engagement, AnotherAllocatorIsSaidToBeWhy) {
   const at::Tensor a = at::rand({2000}), b = at::rand({2000});
   for (bool is_own : {true, false}) {
     if (is_own) c10::SetAllocator(c10::kCPU, &own, 1);
+    const absl::Cleanup put_back = [&] {
+      c10::SetAllocator(c10::kCPU, ours, 1);
+    };
     const Stats before = stats();
     for (int i = 0; i < 40; ++i) {
       Chain(a, b);
@@ -757,7 +762,6 @@ TEST(Engagement, AnotherAllocatorIsSaidToBeWhy) {
     }
     const Stats did = stats() - before;
     const std::string said = explain();
-    c10::SetAllocator(c10::kCPU, ours, 1);
     EXPECT_EQ(did.ops_replayed == 0, is_own) << did.to_json();
     constexpr char kWhy[] =
         "10 ops run at the call: aten::add.Tensor, aten::mul.Tensor, "
