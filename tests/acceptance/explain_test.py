@@ -63,7 +63,8 @@ class ExplainTest(Case):
         found = re.search(r"replayed, 14 ops: .*\n *seen (\d+) times, replayed "
                           r"(\d+) times\n *\S+ .s instead of \S+ .s a run, "
                           r"about \S+ m?u?s (won|lost)\n *1 op runs at the "
-                          r"call: aten::_local_scalar_dense\n", text)
+                          r"call: aten::_local_scalar_dense \(reads values\)"
+                          r"\n", text)
         self.assertIsNotNone(found, text)
         self.assertGreater(int(found.group(2)), 280)
         self.assertIn("300  aten::_local_scalar_dense: reads values\n", text)

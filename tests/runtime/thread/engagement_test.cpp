@@ -749,19 +749,24 @@ TEST(Engagement, AnotherAllocatorIsSaidToBeWhy) {
   options.hot_threshold = 4;
   ASSERT_TRUE(enable(options));
   c10::Allocator* const ours = c10::GetAllocator(c10::kCPU);
-  const at::Tensor a = at::rand({2000}), b = at::rand({2000});
+  std::vector<at::Tensor> as;
+  for (int i = 0; i < 40; ++i) as.push_back(at::rand({2000}));
+  const at::Tensor b = at::rand({2000});
   for (bool is_own : {true, false}) {
     if (is_own) c10::SetAllocator(c10::kCPU, &own, 1);
     const absl::Cleanup put_back = [&] {
       c10::SetAllocator(c10::kCPU, ours, 1);
     };
     const Stats before = stats();
-    for (int i = 0; i < 40; ++i) {
-      Chain(a, b);
+    at::Tensor last;
+    for (const at::Tensor& a : as) {
+      last = Chain(a, b);
       mark_step();
     }
     const Stats did = stats() - before;
     const std::string said = explain();
+    const Pause pause;
+    EXPECT_TRUE(at::equal(last, Chain(as.back(), b)));
     EXPECT_EQ(did.ops_replayed == 0, is_own) << did.to_json();
     constexpr char kWhy[] =
         "10 ops run at the call: aten::add.Tensor, aten::mul.Tensor, "
