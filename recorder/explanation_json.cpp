@@ -17,15 +17,6 @@ std::string Json(const CountsByName& counts) {
   return json + "}";
 }
 
-std::string Json(const std::map<std::string, std::string>& notes) {
-  std::string json = "{";
-  for (const auto& [name, note] : notes) {
-    if (json.size() > 1) json += ", ";
-    absl::StrAppend(&json, Quoted(name), ": ", Quoted(note));
-  }
-  return json + "}";
-}
-
 std::string Json(const ExplainedSequence& s) {
   return absl::StrCat(
       "{\"id\": ", s.id, ", \"name\": ", Quoted(s.name), ", \"ops\": ", s.ops,
@@ -36,7 +27,7 @@ std::string Json(const ExplainedSequence& s) {
       ", \"eager_ns\": ", s.eager_ns, ", \"replay_ns\": ", s.replay_ns,
       ", \"executed_ns\": ", s.executed_ns, ", \"won_ns\": ", s.won_ns(),
       ", \"left\": ", Json(s.left), ", \"at_call\": ", Json(s.at_call),
-      ", \"why_at_call\": ", Json(s.why_at_call), "}");
+      ", \"why_at_call\": ", JsonObject(s.why_at_call), "}");
 }
 
 std::string Json(const ExplainedRegion& r) {
@@ -47,7 +38,7 @@ std::string Json(const ExplainedRegion& r) {
       ", \"ops_eager\": ", r.ops_eager, ", \"ops_replayed\": ", r.ops_replayed,
       ", \"ops_drained\": ", r.ops_drained, ", \"bodies\": ", r.bodies,
       ", \"sequences\": ", r.sequences, ", \"ops_at_call\": ", r.ops_at_call,
-      ", \"at_call\": ", Json(r.at_call), "}");
+      ", \"at_call\": ", JsonObject(r.at_call), "}");
 }
 
 std::string Json(const ExplainedExit& exit) {

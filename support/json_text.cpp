@@ -18,4 +18,13 @@ std::string Quoted(std::string_view text) {
   return quoted;
 }
 
+std::string JsonObject(const std::map<std::string, std::string>& texts) {
+  std::string json = "{";
+  for (const auto& [name, text] : texts) {
+    if (json.size() > 1) json += ", ";
+    json += Quoted(name) + ": " + Quoted(text);
+  }
+  return json + "}";
+}
+
 }  // namespace tjit

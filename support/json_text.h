@@ -2,6 +2,7 @@
 // Tested by: tests/acceptance/log_test.py, cache_test.py
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,7 @@ inline constexpr int kJsonSchema = 1;
 
 // A text as a string of JSON, with its quotes.
 std::string Quoted(std::string_view text);
+// Texts by name as an object of JSON.
+std::string JsonObject(const std::map<std::string, std::string>& texts);
 
 }  // namespace tjit

@@ -140,17 +140,12 @@ std::string Stats::to_json() const {
 }
 
 std::string RegionStats::to_json() const {
-  std::string ops;
-  for (const auto& [op, why] : at_call) {
-    absl::StrAppend(&ops, ops.empty() ? "" : ", ", Quoted(op), ": ",
-                    Quoted(why));
-  }
   return absl::StrCat(
       "{\"entries\": ", entries, ", \"ops_seen\": ", ops_seen,
       ", \"ops_eager\": ", ops_eager, ", \"ops_replayed\": ", ops_replayed,
       ", \"ops_drained\": ", ops_drained, ", \"bodies\": ", bodies,
       ", \"sequences\": ", sequences, ", \"ops_at_call\": ", ops_at_call,
-      ", \"at_call\": {", ops, "}}");
+      ", \"at_call\": ", JsonObject(at_call), "}");
 }
 
 namespace runtime {
