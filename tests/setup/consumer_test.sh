@@ -91,10 +91,11 @@ else
 fi
 
 # in_tree <how> <where tjit's build lies in it> [-D...]: compiles the consumer's
-# file and links it by the project's own command. The libraries are those of the
-# build under test: compiling them again takes minutes.
+# file and links it, each by the project's own command. The libraries are those
+# of the build under test: compiling them again takes minutes, and ninja itself
+# would, as the file waits for what the libraries generate.
 in_tree() {
-  local how=$1 folder=$scratch/$1 tjit=$scratch/$1/$2
+  local how=$1 folder=$scratch/$1 tjit=$scratch/$1/$2 object
   shift 2
   cmake -S "$here/in_tree" -B "$folder" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DTJIT_SOURCES="$project" -DTJIT_TORCH="$torch" "$@" \
@@ -107,9 +108,10 @@ in_tree() {
     fail "$how(tjit) brings examples, benchmarks or tests"
   grep -q '^tjit_command: phony' "$folder.targets" ||
     fail "$how(tjit) brings no command"
-  ninja -C "$folder" \
-    "$(sed -n 's|^\(CMakeFiles/consumer.dir/.*\.o\):.*|\1|p' "$folder.targets")" \
-    >"$folder.log" || {
+  object=$(sed -n 's|^\(CMakeFiles/consumer.dir/.*\.o\):.*|\1|p' \
+    "$folder.targets")
+  (cd "$folder" && eval "$(ninja -t commands -s "$object")") \
+    >"$folder.log" 2>&1 || {
     cat "$folder.log" >&2
     fail "the consumer of $how(tjit) does not compile"
   }

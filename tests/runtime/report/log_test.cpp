@@ -34,12 +34,15 @@ std::vector<std::string> Split(const std::string& text) {
   return lines;
 }
 
-// 40 steps of mm -> relu -> sum; step 30 leaves the trace after relu.
+// 40 steps of mm -> relu -> sum; step 30 leaves the trace after relu. The
+// interpreter, and each compilation is waited for: what comes does not go by
+// time.
 std::vector<std::string> LinesOf(bool debug_compile) {
   clear();
   ::testing::internal::CaptureStderr();
   Options options;
   options.debug_compile = debug_compile;
+  options.backend = Backend::kInterpreter;
   EXPECT_TRUE(enable(options));
   const at::Tensor x = at::rand({8, 8}), w = at::rand({8, 8});
   at::Tensor y;
@@ -47,6 +50,7 @@ std::vector<std::string> LinesOf(bool debug_compile) {
     y = at::relu(at::mm(x, w));
     y = i == 30 ? y.amax() : y.sum();
     mark_step();
+    testing::WaitForCompiler();
   }
   disable();
   return Split(::testing::internal::GetCapturedStderr());
@@ -62,6 +66,10 @@ TEST(CompileLines, TellTheLifeOfATrace) {
           "aten::mm)",
           ContainsRegex("^\\[COMPILE\\] Compilation complete "
                         "\\([0-9]+\\.[0-9] ms\\), 3 of 3 ops as direct calls$"),
+          "[COMPILE] Compiling segment of 3 ops for tier 2 (from op 0, "
+          "aten::mm)",
+          ContainsRegex("^\\[COMPILE\\] Compilation complete "
+                        "\\([0-9]+\\.[0-9] ms, interpreter\\): 2 of 3 ops"),
           ContainsRegex("^\\[COMPILE\\] Speedup: [0-9]+\\.[0-9]x on "
                         "subsequent executions$"),
           // What drains is a segment of its own.
