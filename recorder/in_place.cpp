@@ -121,7 +121,7 @@ bool IsComplex(std::uint64_t dtype) { return dtype >= 8 && dtype <= 10; }
 // and in functions of one tensor. So much for a plan: the program's own
 // in-place ops are run in place.
 bool KeepsBitsOverOperands(const StepRecord& step, std::string_view op) {
-  if (!IsComplex(step.results[0].geometry.dtype)) return true;
+  if (!IsComplex(step.results[0].geometry->dtype)) return true;
   for (const ScalarRecord& scalar : step.scalars) {
     if (IsComplex(scalar.value.type)) return false;
   }
@@ -129,8 +129,9 @@ bool KeepsBitsOverOperands(const StepRecord& step, std::string_view op) {
   if (step.args.size() == 1) {
     return op != "aten::div.Scalar" && !op.starts_with("aten::pow");
   }
-  return op == "aten::mul.Tensor" && !(IsComplex(step.args[0].geometry.dtype) &&
-                                       IsComplex(step.args[1].geometry.dtype));
+  return op == "aten::mul.Tensor" &&
+         !(IsComplex(step.args[0].geometry->dtype) &&
+           IsComplex(step.args[1].geometry->dtype));
 }
 
 bool LiesAlike(const TensorGeometry& a, const TensorGeometry& b) {

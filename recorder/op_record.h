@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "recorder/schema_key.h"
+#include "recorder/shared_geometry.h"
 #include "recorder/tensor_meta.h"
 
 namespace tjit {
@@ -31,7 +32,7 @@ enum class StepKind : std::uint8_t {
 struct ArgRecord {
   std::int32_t slot = kNoSlot;
   bool written = false;
-  TensorGeometry geometry;
+  SharedGeometry geometry;
 };
 
 // A scalar argument of a step. `runtime` once two runs differed there;
@@ -59,7 +60,7 @@ struct ResultRecord {
   Kind kind = Kind::kFresh;
   std::int32_t slot = kNoSlot;   // kFresh: the new slot
   std::int32_t alias_arg = -1;   // kAlias: index into args
-  TensorGeometry geometry;       // kFresh, kEmpty
+  SharedGeometry geometry;       // kFresh, kEmpty
   // Version counter of a fresh result: kernels that finish it in place by ops
   // of their own (mean, var) leave one above 0.
   std::uint32_t version = 0;

@@ -118,14 +118,14 @@ Numbers NumbersOf(const std::vector<std::vector<const TraceNode*>>& paths,
   for (std::size_t a = 0; a < first.args.size(); ++a) {
     if (first.args[a].slot == kNoSlot) continue;
     for (std::size_t p = 0; p < paths.size(); ++p) {
-      tensor[p] = &paths[p][i]->step.args[a].geometry;
+      tensor[p] = &*paths[p][i]->step.args[a].geometry;
     }
     AddNumbers(tensor, finder, &numbers);
   }
   for (std::size_t r = 0; r < first.results.size(); ++r) {
     if (first.results[r].kind != ResultRecord::Kind::kFresh) continue;
     for (std::size_t p = 0; p < paths.size(); ++p) {
-      tensor[p] = &paths[p][i]->step.results[r].geometry;
+      tensor[p] = &*paths[p][i]->step.results[r].geometry;
     }
     AddNumbers(tensor, finder, &numbers);
   }

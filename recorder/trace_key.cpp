@@ -146,9 +146,9 @@ class KeyMaker {
       if (a.slot == kNoSlot) continue;
       AddGeometry(a.geometry);
       std::uint64_t broadcast = 0;
-      for (int i = 0; i < a.geometry.ndim; ++i) {
-        const int d = a.geometry.ndim - 1 - i;
-        if (a.geometry.sizes[d] == 1 && out[i] > 1) broadcast |= 1u << i;
+      for (int i = 0; i < a.geometry->ndim; ++i) {
+        const int d = a.geometry->ndim - 1 - i;
+        if (a.geometry->sizes[d] == 1 && out[i] > 1) broadcast |= 1u << i;
       }
       Add(broadcast << 1 | std::uint64_t{a.written});
     }
@@ -160,7 +160,7 @@ class KeyMaker {
                           std::int64_t (&out)[kMaxDims]) {
     std::fill(std::begin(out), std::end(out), 0);
     for (const ResultRecord& r : step.results) {
-      const TensorGeometry* g = &r.geometry;
+      const TensorGeometry* g = &*r.geometry;
       if (r.kind == ResultRecord::Kind::kUndefined ||
           r.kind == ResultRecord::Kind::kEmpty) {
         continue;
@@ -168,7 +168,7 @@ class KeyMaker {
       if (r.kind == ResultRecord::Kind::kAlias) {
         const auto arg = static_cast<std::size_t>(r.alias_arg);
         if (arg >= step.args.size()) continue;
-        g = &step.args[arg].geometry;
+        g = &*step.args[arg].geometry;
       }
       for (int i = 0; i < g->ndim; ++i) {
         out[i] = std::max(out[i], g->sizes[g->ndim - 1 - i]);

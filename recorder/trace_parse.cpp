@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "recorder/geometry_pool.h"
 #include "recorder/trace_text.h"
 #include "support/printed_name.h"
 #include "support/text_cursor.h"
@@ -104,14 +105,14 @@ class Parser {
   }
 
   // s0! f32[8,4](1,8)+16' ks=9, s0:weight f32[8,4], or -
-  bool Tensor(std::int32_t* slot, bool* is_written, TensorGeometry* g) {
+  bool Tensor(std::int32_t* slot, bool* is_written, SharedGeometry* shared) {
     if (c_.Try("-")) return true;
     std::int64_t number = 0;
     if (!c_.Consume("s") || !Number(INT32_MAX, &number)) return false;
     *slot = static_cast<std::int32_t>(number);
     if (!SlotName(static_cast<std::size_t>(number))) return false;
     *is_written = c_.Try("!");
-    return GeometryWithKeys(g);
+    return GeometryWithKeys(shared);
   }
 
   // That of the slot's line, if it has one.
@@ -125,10 +126,12 @@ class Parser {
         known.empty() ? "" : PrintedName(known), " in its line"));
   }
 
-  bool GeometryWithKeys(TensorGeometry* g) {
-    if (!Geometry(g)) return false;
+  bool GeometryWithKeys(SharedGeometry* shared) {
+    TensorGeometry g;
+    if (!Geometry(&g)) return false;
     if (c_.Try("ks=") && !c_.ConsumeHex(&key_set_)) return false;
-    g->key_set = key_set_;
+    g.key_set = key_set_;
+    *shared = geometries_.Share(g);
     return true;
   }
 
@@ -277,6 +280,7 @@ class Parser {
   ParsedTrace& t_;
   std::uint32_t context_ = 0;
   std::uint64_t key_set_ = 0;
+  GeometryPool geometries_;
 };
 
 }  // namespace

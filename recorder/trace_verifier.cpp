@@ -84,7 +84,7 @@ class Verifier {
     }
     if (result.kind == ResultRecord::Kind::kEmpty) {
       CheckGeometry(where, result.geometry, SlotRecord());
-      if (result.geometry.numel() != 0) {
+      if (result.geometry->numel() != 0) {
         Report(where, "has elements but no storage");
       }
     }

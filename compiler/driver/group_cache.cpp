@@ -30,7 +30,7 @@ class Writer {
     for (const ArgRecord& arg : record.args) {
       AddSlot(arg.slot);
       Add(arg.written);
-      Add(arg.geometry);
+      Add(*arg.geometry);
     }
     Add(record.statics.size());
     for (const std::uint64_t number : record.statics) Add(number);
@@ -41,7 +41,7 @@ class Writer {
       Add(result.kind);
       AddSlot(result.slot);
       Add(result.alias_arg);
-      Add(result.geometry);
+      Add(*result.geometry);
     }
   }
 

@@ -52,12 +52,12 @@ PartitionStep DescribeStep(const SegmentStep& step) {
     if (arg.slot == kNoSlot) continue;
     p.reads.push_back(arg.slot);
     if (arg.written) p.writes.push_back(arg.slot);
-    p.elements = std::max(p.elements, arg.geometry.numel());
+    p.elements = std::max(p.elements, arg.geometry->numel());
   }
   for (const ResultRecord& result : step.record.results) {
     if (result.kind != ResultRecord::Kind::kFresh) continue;
     p.writes.push_back(result.slot);
-    p.elements = std::max(p.elements, result.geometry.numel());
+    p.elements = std::max(p.elements, result.geometry->numel());
   }
   p.is_worth_alone = IsWorthAlone(step.op, p.elements);
   return p;

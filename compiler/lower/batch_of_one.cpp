@@ -19,11 +19,11 @@ std::vector<const TensorGeometry*> ResultsOf(
   std::vector<const TensorGeometry*> all;
   for (const GroupStep& step : steps) {
     for (const ArgRecord& arg : step.record->args) {
-      if (arg.slot != kNoSlot && arg.written) all.push_back(&arg.geometry);
+      if (arg.slot != kNoSlot && arg.written) all.push_back(&*arg.geometry);
     }
     for (const ResultRecord& result : step.record->results) {
       if (result.kind == ResultRecord::Kind::kFresh) {
-        all.push_back(&result.geometry);
+        all.push_back(&*result.geometry);
       }
     }
   }
@@ -34,7 +34,7 @@ std::int64_t LengthThatIsNoSize(absl::Span<const GroupStep> steps) {
   std::set<std::int64_t> sizes;
   for (const GroupStep& step : steps) {
     for (const ArgRecord& arg : step.record->args) {
-      sizes.insert(arg.geometry.sizes, arg.geometry.sizes + kMaxDims);
+      sizes.insert(arg.geometry->sizes, arg.geometry->sizes + kMaxDims);
     }
   }
   for (const std::int64_t prime : {61, 67, 71, 73, 79, 83, 89, 97, 101, 103}) {
@@ -87,11 +87,11 @@ bool MakeLongerBatch(absl::Span<const GroupStep> steps,
   for (const GroupStep& step : steps) {
     StepRecord& record = longer->records.emplace_back(CopyOf(*step.record));
     for (ArgRecord& arg : record.args) {
-      Lengthen(length, arg.slot, &arg.geometry, &reached);
+      Lengthen(length, arg.slot, &arg.geometry.Own(), &reached);
     }
     for (ResultRecord& result : record.results) {
       if (result.kind != ResultRecord::Kind::kFresh) continue;
-      Lengthen(length, result.slot, &result.geometry, &reached);
+      Lengthen(length, result.slot, &result.geometry.Own(), &reached);
     }
     longer->steps.push_back(step);
     longer->steps.back().record = &record;

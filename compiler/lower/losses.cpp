@@ -104,7 +104,7 @@ bool Loss(StepLowering& s, const OpRule& rule) {
   if (s.Static(0) == kNone) {
     return s.Into(0) && FormulaOf(s, rule.operand_spec, &loss) && s.Store(loss);
   }
-  const auto ndim = static_cast<std::size_t>(s.record().args[0].geometry.ndim);
+  const auto ndim = static_cast<std::size_t>(s.record().args[0].geometry->ndim);
   std::vector<int> all(ndim);
   std::iota(all.begin(), all.end(), 0);
   if (!s.Into(0) || !HasWhole(s, 0, all) || !HasWhole(s, 1, all)) return false;

@@ -99,10 +99,10 @@ class GroupLowering {
       Place& place = places->args.emplace_back();
       if (arg.slot == kNoSlot) continue;
       place = PlaceOf(arg.slot, arg.geometry);
-      for (int d = 0; d < arg.geometry.ndim; ++d) {
+      for (int d = 0; d < arg.geometry->ndim; ++d) {
         place.dims.push_back(sizes_.Argument(
-            arg.geometry.sizes[d], {static_cast<std::int32_t>(step),
-                                    static_cast<std::int32_t>(a), d}));
+            arg.geometry->sizes[d], {static_cast<std::int32_t>(step),
+                                     static_cast<std::int32_t>(a), d}));
       }
       if (arg.written || reads) why = storages->AddUse(place, arg.written);
     }
@@ -117,8 +117,8 @@ class GroupLowering {
       Place& place = places->results.emplace_back();
       if (result.kind != ResultRecord::Kind::kFresh) continue;
       place = PlaceOf(result.slot, result.geometry);
-      for (int d = 0; d < result.geometry.ndim; ++d) {
-        place.dims.push_back(sizes_.Result(result.geometry.sizes[d]));
+      for (int d = 0; d < result.geometry->ndim; ++d) {
+        place.dims.push_back(sizes_.Result(result.geometry->sizes[d]));
       }
       why = storages->AddBirth(place);
     }

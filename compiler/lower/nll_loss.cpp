@@ -48,7 +48,7 @@ class NllLoss {
   bool Load(std::int64_t bytes) {
     const auto& args = s_.record().args;
     dtype_ = s_.target_dtype();
-    if (args[input_].geometry.ndim != 2) return s_.Refuse("has no batch");
+    if (args[input_].geometry->ndim != 2) return s_.Refuse("has no batch");
     if (!IsApart(s_) || !HasRows(s_, input_, {1}, Floats::kWide, bytes) ||
         !s_.Tensor(input_ + 1, &target_)) {
       return false;

@@ -130,7 +130,7 @@ bool OfColumns(StepLowering& s) {
 bool LayerNormBackward(StepLowering& s, const OpRule&) {
   const ArgRecord& input = s.record().args[kInput];
   if (s.Static(0) != 1) return s.Refuse("has rows of several dims");
-  if (!HasRows(s, kInput, {input.geometry.ndim - 1})) return false;
+  if (!HasRows(s, kInput, {input.geometry->ndim - 1})) return false;
   if (s.HasResult(0) && !OfInput(s)) return false;
   return (!s.HasResult(1) && !s.HasResult(2)) || OfColumns(s);
 }

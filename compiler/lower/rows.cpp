@@ -136,7 +136,7 @@ bool IsOf(Floats floats, const TensorGeometry& g) {
 std::int64_t LongestRow(const StepLowering& s, std::size_t arg,
                         std::int64_t bytes) {
   constexpr int kLeastBytes = 4;
-  const int read = s.record().args[arg].geometry.itemsize;
+  const int read = s.record().args[arg].geometry->itemsize;
   return bytes /
          std::max<int>({kLeastBytes, read, InfoOf(s.target_dtype()).bytes});
 }
@@ -195,7 +195,8 @@ bool HasColumns(StepLowering& s, std::size_t arg, const std::vector<int>& dims,
 bool AddsUpColumns(StepLowering& s, std::size_t arg,
                    const std::vector<int>& dims) {
   if (!HasColumns(s, arg, dims, Floats::kAll)) return false;
-  return s.has_one_thread() || s.record().args[arg].geometry.numel() < kGrain ||
+  return s.has_one_thread() ||
+         s.record().args[arg].geometry->numel() < kGrain ||
          s.Refuse("is split among threads");
 }
 

@@ -84,7 +84,7 @@ std::vector<std::int64_t> SizesOf(absl::Span<const SizeSource> symbols,
     const StepRecord& record =
         *steps[static_cast<std::size_t>(source.step)].record;
     sizes.push_back(record.args[static_cast<std::size_t>(source.arg)]
-                        .geometry.sizes[source.dim]);
+                        .geometry->sizes[source.dim]);
   }
   return sizes;
 }

@@ -55,7 +55,7 @@ bool IsOfFloats(const StepLowering& s) {
   const auto& args = s.record().args;
   return std::any_of(args.begin(), args.end(), [](const ArgRecord& a) {
     DType dtype;
-    return a.slot != kNoSlot && ir::DTypeByNumber(a.geometry.dtype, &dtype) &&
+    return a.slot != kNoSlot && ir::DTypeByNumber(a.geometry->dtype, &dtype) &&
            InfoOf(dtype).kind == ir::DTypeKind::kFloat;
   });
 }

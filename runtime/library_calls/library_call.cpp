@@ -235,7 +235,7 @@ bool IsPlain(const StepRecord& step) {
   };
   for (const ArgRecord& a : step.args) {
     if (a.slot == kNoSlot) continue;
-    if (a.geometry.numel() == 0 || !is_plain(a.geometry)) return false;
+    if (a.geometry->numel() == 0 || !is_plain(a.geometry)) return false;
   }
   // Some results may be empty (the statistics of batch norm in evaluation).
   bool is_all_empty = true;
@@ -244,7 +244,7 @@ bool IsPlain(const StepRecord& step) {
     if (r.kind == ResultRecord::Kind::kAlias) is_all_empty = false;
     if (r.kind != ResultRecord::Kind::kFresh) continue;
     if (!is_plain(r.geometry)) return false;
-    if (r.geometry.numel() > 0) is_all_empty = false;
+    if (r.geometry->numel() > 0) is_all_empty = false;
   }
   return !is_all_empty;
 }

@@ -47,7 +47,7 @@ std::string QuestionOf(const Request& request, const ProductCall& call) {
     absl::StrAppend(&text, call.z.slot == call.c.slot ? " in place" : " z ",
                     p.z_row, PlaceOf(call.z));
   }
-  if (request.step.args.back().geometry.ndim == 3) {
+  if (request.step.args.back().geometry->ndim == 3) {
     absl::StrAppend(&text, " batch ", call.batches, " ", call.a_batch, ",",
                     call.b_batch, ",", call.c_batch);
   }

@@ -130,7 +130,7 @@ class SlotArgs {
     if (step_ == nullptr) {
       const ArgRecord& arg = record_.args[i];
       return {arg.slot, arg.written,
-              arg.slot == kNoSlot ? nullptr : &arg.geometry};
+              arg.slot == kNoSlot ? nullptr : &*arg.geometry};
     }
     const CompactArg& arg = step_->args()[i];
     return {arg.slot, arg.written,

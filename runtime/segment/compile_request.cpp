@@ -71,8 +71,8 @@ std::uint64_t Tier2Variant::LeastNs(const PreparedSegment& segment,
     const StepRecord& step = segment.nodes_[i]->step;
     for (const ArgRecord& a : step.args) {
       if (a.slot == kNoSlot) continue;
-      const auto all =
-          static_cast<std::uint64_t>(a.geometry.numel()) * a.geometry.itemsize;
+      const auto all = static_cast<std::uint64_t>(a.geometry->numel()) *
+                       a.geometry->itemsize;
       bytes += std::min(all, segment.slot_bytes_[a.slot]);
     }
     for (const ResultRecord& r : step.results) {

@@ -271,7 +271,7 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     if (access == Access::kNo) {
       return Cannot(block == nullptr ? kForeignMemory : kExposed);
     }
-    arg.geometry = GeometryOf(ref.impl);
+    arg.geometry = geometries_.Share(GeometryOf(ref.impl));
     const std::size_t slots = run_->slots.size();
     try {
       arg.slot = SlotOf(ref.impl, block, access, arg, step);
@@ -377,7 +377,7 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     Block* block = is_empty ? nullptr : FreshBlock(impl, *run_);
     if (block == nullptr && !is_empty) return Cannot(WhyNotFresh(impl));
     r.kind = is_empty ? ResultRecord::Kind::kEmpty : ResultRecord::Kind::kFresh;
-    r.geometry = GeometryOf(impl);
+    r.geometry = geometries_.Share(GeometryOf(impl));
     if (!impl->is_inference()) {
       r.version = impl->version_counter().current_version();
     }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "recorder/geometry_pool.h"
 #include "recorder/trace.h"
 #include "runtime/call/call_frame.h"
 #include "runtime/call/trace_run.h"
@@ -104,6 +105,7 @@ class StepRecorder {
   std::uint32_t length_ = 0;
   std::size_t slots_before_ = 0;
   Run* run_ = nullptr;
+  GeometryPool geometries_;
   std::vector<NewStep> steps_;
   // Of each slot of steps_ the offset of its first access in bytes, and whether
   // there are others: see Note [Places] in split_places.h.

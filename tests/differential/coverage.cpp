@@ -74,8 +74,8 @@ bool HasLongRows(const TensorGeometry& g) {
 bool IsPart(const ArgRecord& arg, const std::vector<std::uint64_t>& bytes) {
   const auto slot = static_cast<std::size_t>(arg.slot);
   if (slot >= bytes.size()) return false;
-  const auto own = static_cast<std::uint64_t>(arg.geometry.numel());
-  return own * arg.geometry.itemsize < bytes[slot];
+  const auto own = static_cast<std::uint64_t>(arg.geometry->numel());
+  return own * arg.geometry->itemsize < bytes[slot];
 }
 
 std::uint32_t WaysOf(const StepRecord& step,
@@ -90,7 +90,7 @@ std::uint32_t WaysOf(const StepRecord& step,
     }
     if (IsPart(arg, slot_bytes) && !IsExpanded(arg.geometry)) ways |= kAliasing;
     if (IsExpanded(arg.geometry)) ways |= kBroadcast;
-    if (arg.geometry.numel() != first->geometry.numel()) ways |= kBroadcast;
+    if (arg.geometry->numel() != first->geometry->numel()) ways |= kBroadcast;
     for (const ArgRecord& other : step.args) {
       if (&other != &arg && other.written && other.slot == arg.slot) {
         ways |= kAliasing;
@@ -104,8 +104,8 @@ std::uint32_t WaysOf(const StepRecord& step,
 const ArgRecord* TypedArgument(const StepRecord& step) {
   const ArgRecord* typed = nullptr;
   for (const ArgRecord& arg : step.args) {
-    if (arg.slot == kNoSlot || arg.geometry.wrapped_number) continue;
-    if (DtypeName(arg.geometry.dtype) != "bool") return &arg;
+    if (arg.slot == kNoSlot || arg.geometry->wrapped_number) continue;
+    if (DtypeName(arg.geometry->dtype) != "bool") return &arg;
     if (typed == nullptr) typed = &arg;
   }
   return typed;
@@ -136,7 +136,7 @@ void Observe(std::string_view op, const StepRecord& step,
   const std::uint32_t ways =
       TemplateOf(op) | WaysOf(step, slot_bytes) | seen.of_program;
   if (!is_compiled && lower::RuleOf(op) == nullptr) return;
-  Covered& cell = seen.coverage[{RowOf(op), DtypeName(typed->geometry.dtype)}];
+  Covered& cell = seen.coverage[{RowOf(op), DtypeName(typed->geometry->dtype)}];
   if (is_compiled) {
     cell.ways |= ways;
   } else if (++seen.refusals[&cell] <= kRefusals) {

@@ -67,7 +67,7 @@ TEST_F(ChildIndexTest, ChildIsFoundByItsShape) {
       const TraceNode* const found =
           store->children().Find(from, shape, [&](TraceNode* n) {
             ++asked;
-            return n->step.args[0].geometry.sizes[0] == size;
+            return n->step.args[0].geometry->sizes[0] == size;
           });
       ASSERT_NE(found, nullptr) << size;
       EXPECT_EQ(found->parent, from);

@@ -53,9 +53,9 @@ TEST(InPlace, ComplexNumbers) {
   constexpr std::uint8_t kDouble = 7, kComplexDouble = 10;
   const auto step_of = [](const char* op, std::uint8_t a, std::uint8_t b) {
     StepRecord step = Step(op);
-    step.args[0].geometry.dtype = a;
-    step.args[1].geometry.dtype = b;
-    step.results[0].geometry.dtype = kComplexDouble;
+    step.args[0].geometry.Own().dtype = a;
+    step.args[1].geometry.Own().dtype = b;
+    step.results[0].geometry.Own().dtype = kComplexDouble;
     return step;
   };
   for (const char* op : {"aten::mul.Tensor", "aten::div.Tensor",
@@ -87,13 +87,13 @@ TEST(InPlace, ComplexNumbers) {
 
 TEST(InPlace, OperandsThatLieOtherwise) {
   StepRecord step = Step("aten::mul.Tensor");
-  step.args[0].geometry.sizes[0] = 1;  // a row for all
+  step.args[0].geometry.Own().sizes[0] = 1;  // a row for all
   EXPECT_THAT(InPlacePairs(step), ElementsAre(Pair(2, 1)));
-  step.args[1].geometry.dtype = 1;
+  step.args[1].geometry.Own().dtype = 1;
   EXPECT_THAT(InPlacePairs(step), IsEmpty());
   step = Step("aten::mul.Tensor");
-  step.args[0].geometry.offset = 4;
-  step.args[1].geometry.strides[0] = 6;
+  step.args[0].geometry.Own().offset = 4;
+  step.args[1].geometry.Own().strides[0] = 6;
   EXPECT_THAT(InPlacePairs(step), IsEmpty());
 }
 
@@ -101,7 +101,8 @@ TEST(InPlace, AnOperandThatIsReadInTwoWays) {
   StepRecord step = Step("aten::add.Tensor");
   step.args[1].slot = 0;
   EXPECT_FALSE(InPlacePairs(step).empty()) << "x + x";
-  std::swap(step.args[1].geometry.strides[0], step.args[1].geometry.strides[1]);
+  TensorGeometry& transposed = step.args[1].geometry.Own();
+  std::swap(transposed.strides[0], transposed.strides[1]);
   EXPECT_THAT(InPlacePairs(step), IsEmpty()) << "x + x.t()";
 }
 

@@ -11,12 +11,13 @@ namespace {
 ArgRecord Matrix(std::int32_t slot, std::int64_t rows, std::int64_t columns) {
   ArgRecord arg;
   arg.slot = slot;
-  arg.geometry.itemsize = 4;
-  arg.geometry.ndim = 2;
-  arg.geometry.sizes[0] = rows;
-  arg.geometry.sizes[1] = columns;
-  arg.geometry.strides[0] = columns;
-  arg.geometry.strides[1] = 1;
+  TensorGeometry& g = arg.geometry.Own();
+  g.itemsize = 4;
+  g.ndim = 2;
+  g.sizes[0] = rows;
+  g.sizes[1] = columns;
+  g.strides[0] = columns;
+  g.strides[1] = 1;
   return arg;
 }
 
@@ -37,8 +38,8 @@ TEST(Overwrite, FillsTheWholeStorage) {
   EXPECT_TRUE(Fills(Step("aten::fill_.Scalar")));
   EXPECT_TRUE(Fills(Step("aten::zero_")));
   StepRecord transposed = Step("aten::copy_");
-  transposed.args[0].geometry.strides[0] = 1;
-  transposed.args[0].geometry.strides[1] = 3;
+  transposed.args[0].geometry.Own().strides[0] = 1;
+  transposed.args[0].geometry.Own().strides[1] = 3;
   EXPECT_TRUE(Fills(transposed));
 }
 
@@ -47,10 +48,10 @@ TEST(Overwrite, ReadsOrLeavesSome) {
   EXPECT_FALSE(Fills(Step("aten::copy_", /*from=*/0))) << "reads it";
   EXPECT_FALSE(Fills(Step("aten::copy_"), 64)) << "a byte stays";
   StepRecord apart = Step("aten::copy_");
-  apart.args[0].geometry.strides[0] = 6;
+  apart.args[0].geometry.Own().strides[0] = 6;
   EXPECT_FALSE(Fills(apart, 68)) << "gaps stay";
   StepRecord behind = Step("aten::copy_");
-  behind.args[0].geometry.offset = 1;
+  behind.args[0].geometry.Own().offset = 1;
   EXPECT_FALSE(Fills(behind));
   const StepRecord step = Step("aten::copy_");
   EXPECT_FALSE(OverwritesAll(step, step.args[1], 60)) << "only read";

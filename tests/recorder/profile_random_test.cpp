@@ -128,7 +128,7 @@ KnownPath Moved(Random* random, KnownPath path) {
   for (StepRecord& step : path.steps) {
     for (ArgRecord& arg : step.args) {
       if (arg.slot == kNoSlot) continue;
-      arg.geometry.offset +=
+      arg.geometry.Own().offset +=
           static_cast<std::int64_t>(more[static_cast<std::size_t>(arg.slot)]);
     }
   }

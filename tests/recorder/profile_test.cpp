@@ -91,7 +91,7 @@ TEST(ProfileTest, EverythingElseMatters) {
   other.args[1].slot = 0;
   EXPECT_FALSE(Resembles(other, step));
   other = step;
-  other.args[1].geometry.sizes[0] = 5;
+  other.args[1].geometry.Own().sizes[0] = 5;
   EXPECT_FALSE(Resembles(other, step));
   other = step;
   other.scalars = {BakedScalar(1)};

@@ -37,7 +37,7 @@ PathBuilder Everything() {
   ResultRecord empty;
   empty.kind = ResultRecord::Kind::kEmpty;
   empty.geometry = F32({2, 0});
-  empty.geometry.key_set = 0x3;
+  empty.geometry.Own().key_set = 0x3;
   step.results.push_back(empty);
   path.InPlace("aten::add_.Tensor", {x, path.External(F32({}))});
   path.last().scalars = {FreeScalar(1)};
@@ -115,7 +115,7 @@ TEST(TraceParseTest, TheHeaderComesBack) {
   EXPECT_EQ(ToText(parsed), text);
   EXPECT_EQ(parsed.id, 7u);
   EXPECT_TRUE(parsed.starts_at_boundary);
-  EXPECT_EQ(parsed.steps[0].args[0].geometry.itemsize, 2);
+  EXPECT_EQ(parsed.steps[0].args[0].geometry->itemsize, 2);
 }
 
 TEST(TraceParseTest, ErrorsNameLineAndColumn) {

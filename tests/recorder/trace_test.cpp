@@ -129,17 +129,22 @@ const Change kDifferent[] = {
        s->new_slots.erase(s->new_slots.begin());
      }},
     {"arg written", [](NewStep* s) { s->step.args[1].written = true; }},
-    {"arg size", [](NewStep* s) { s->step.args[1].geometry.sizes[0] = 7; }},
-    {"arg stride", [](NewStep* s) { s->step.args[1].geometry.strides[0] = 2; }},
-    {"arg offset", [](NewStep* s) { s->step.args[1].geometry.offset = 1; }},
-    {"arg dtype", [](NewStep* s) { s->step.args[1].geometry.dtype = 3; }},
-    {"arg key set", [](NewStep* s) { s->step.args[1].geometry.key_set = 3; }},
+    {"arg size",
+     [](NewStep* s) { s->step.args[1].geometry.Own().sizes[0] = 7; }},
+    {"arg stride",
+     [](NewStep* s) { s->step.args[1].geometry.Own().strides[0] = 2; }},
+    {"arg offset",
+     [](NewStep* s) { s->step.args[1].geometry.Own().offset = 1; }},
+    {"arg dtype", [](NewStep* s) { s->step.args[1].geometry.Own().dtype = 3; }},
+    {"arg key set",
+     [](NewStep* s) { s->step.args[1].geometry.Own().key_set = 3; }},
     {"static", [](NewStep* s) { s->step.statics[0] = 3; }},
     {"baked bits", [](NewStep* s) { s->step.scalars[0].value.bits[0] = 3; }},
     {"free type", [](NewStep* s) { s->step.scalars[1].value.type = 4; }},
     {"free class", [](NewStep* s) { s->step.scalars[1].value_class = 3; }},
     {"may vary", [](NewStep* s) { s->step.scalars[1].may_vary = false; }},
-    {"result size", [](NewStep* s) { s->step.results[0].geometry.sizes[0]--; }},
+    {"result size",
+     [](NewStep* s) { s->step.results[0].geometry.Own().sizes[0]--; }},
     {"result kind",
      [](NewStep* s) {
        s->step.results[0] = ResultRecord();
@@ -194,7 +199,7 @@ TEST_F(TraceStoreTest, OtherSizesAreAnotherPathOfTheSameTrace) {
   EXPECT_EQ(Insert(Chain({"aten::relu", "aten::tanh"}, 5)), trace);
   EXPECT_EQ(store_.node_count(), 4u);
   EXPECT_EQ(store_.traces().size(), 1u);
-  EXPECT_EQ(store_.PathOf(trace)[0]->step.args[0].geometry.sizes[0], 8);
+  EXPECT_EQ(store_.PathOf(trace)[0]->step.args[0].geometry->sizes[0], 8);
 }
 
 TEST_F(TraceStoreTest, MorePathsAreWorthItWhereTheOthersStayed) {

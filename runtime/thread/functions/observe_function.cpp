@@ -129,7 +129,7 @@ bool HoldsNumber(const FunctionSession& session, std::size_t s,
   for (const TraceNode* node : session.follows->nodes) {
     for (const ArgRecord& arg : node->step.args) {
       if (arg.slot == static_cast<std::int32_t>(s)) {
-        return arg.geometry.wrapped_number;
+        return arg.geometry->wrapped_number;
       }
     }
   }

@@ -171,7 +171,7 @@ std::vector<Write> WritesOf(const TraceNode* node) {
       continue;
     }
     writes.push_back(
-        {node, arg.slot, &arg.geometry,
+        {node, arg.slot, &*arg.geometry,
          absl::StrCat("written argument ", i,
                       RecordedNameText(", recorded as ", *node, false, i))});
   }
@@ -182,7 +182,7 @@ std::vector<Write> WritesOf(const TraceNode* node) {
       continue;
     }
     writes.push_back(
-        {node, r.slot, &r.geometry,
+        {node, r.slot, &*r.geometry,
          absl::StrCat("result ", i,
                       RecordedNameText(", recorded as ", *node, true, i))});
   }

@@ -88,7 +88,7 @@ TEST(GroupCacheTest, SizesMayBeLeftOut) {
   EXPECT_EQ(text(group), text(larger));
   EXPECT_NE(group.Key().text, larger.Key().text);
   Group other_type = larger;
-  other_type.records[1].args[0].geometry.dtype = 7;
+  other_type.records[1].args[0].geometry.Own().dtype = 7;
   EXPECT_NE(text(group), text(other_type));
   Group other_number = larger;
   other_number.records[1].scalars[0].value.bits[0] = 6;
@@ -108,14 +108,14 @@ TEST(GroupCacheTest, EachDifferenceMakesAnotherKey) {
   const std::vector<Change> changes = {
       [&](Group* g) { first(g).kind = StepKind::kAtCall; },
       [&](Group* g) { first(g).args[0].written = true; },
-      [&](Group* g) { first(g).args[0].geometry.key_set = 1; },
-      [&](Group* g) { first(g).args[0].geometry.offset = 1; },
-      [&](Group* g) { first(g).args[0].geometry.dtype = 7; },
-      [&](Group* g) { first(g).args[0].geometry.itemsize = 8; },
-      [&](Group* g) { first(g).args[0].geometry.wrapped_number = true; },
-      [&](Group* g) { first(g).args[0].geometry.ndim = 1; },
-      [&](Group* g) { first(g).args[0].geometry.sizes[1] = 2; },
-      [&](Group* g) { first(g).args[0].geometry.strides[0] = 4; },
+      [&](Group* g) { first(g).args[0].geometry.Own().key_set = 1; },
+      [&](Group* g) { first(g).args[0].geometry.Own().offset = 1; },
+      [&](Group* g) { first(g).args[0].geometry.Own().dtype = 7; },
+      [&](Group* g) { first(g).args[0].geometry.Own().itemsize = 8; },
+      [&](Group* g) { first(g).args[0].geometry.Own().wrapped_number = true; },
+      [&](Group* g) { first(g).args[0].geometry.Own().ndim = 1; },
+      [&](Group* g) { first(g).args[0].geometry.Own().sizes[1] = 2; },
+      [&](Group* g) { first(g).args[0].geometry.Own().strides[0] = 4; },
       [&](Group* g) { first(g).args[0].slot = kNoSlot; },
       [&](Group* g) { first(g).args.pop_back(); },
       [&](Group* g) { first(g).statics[1] = 3; },
@@ -129,7 +129,7 @@ TEST(GroupCacheTest, EachDifferenceMakesAnotherKey) {
       [&](Group* g) { first(g).scalars.clear(); },
       [&](Group* g) { first(g).results[0].kind = ResultRecord::Kind::kAlias; },
       [&](Group* g) { first(g).results[0].alias_arg = 1; },
-      [&](Group* g) { first(g).results[0].geometry.sizes[0] = 4; },
+      [&](Group* g) { first(g).results[0].geometry.Own().sizes[0] = 4; },
       [&](Group* g) { first(g).results.clear(); },
       [&](Group* g) { g->records[1].args[1].slot = 0; },
       [&](Group* g) { g->ops[0] = "aten::sub"; },
@@ -196,7 +196,7 @@ TEST(GroupCacheTest, DoesNotGrowWithoutEnd) {
   cache.Add(first, {});
   for (std::int64_t i = 0; cache.Find(first) != nullptr; ++i) {
     ASSERT_LT(i, 100'000);
-    group.records[0].args[0].geometry.offset = i + 1;
+    group.records[0].args[0].geometry.Own().offset = i + 1;
     cache.Add(group.Key(), {});
   }
   EXPECT_NE(cache.Find(group.Key()), nullptr);

@@ -540,7 +540,7 @@ ir::RunArguments RecordedGroup::ArgumentsOf(const Lowered& lowered,
   for (const SizeSource& s : lowered.symbols) {
     run.symbols.push_back(steps_[static_cast<std::size_t>(s.step)]
                               .args[static_cast<std::size_t>(s.arg)]
-                              .geometry.sizes[s.dim]);
+                              .geometry->sizes[s.dim]);
   }
   for (const ScalarSource& s : lowered.scalars) {
     run.scalars.push_back(steps_[static_cast<std::size_t>(s.step)]

@@ -777,7 +777,7 @@ TEST(LibraryCalls, BoxedStepRefusesOtherResults) {
   const Maker small = TJIT_CALL(d.Dense({20, 8}), 0, d.Index({5}, 20));
   RecordedCall call("aten::index_select", small);
   StepRecord record = call.record();
-  record.results[0].geometry.sizes[0] = 6;
+  record.results[0].geometry.Own().sizes[0] = 6;
   EXPECT_NE(call.RunBoxed(record), "");
   EXPECT_EQ(call.RunBoxed(call.record()), "");
 }
