@@ -265,7 +265,7 @@ TEST_F(TenSizes, BytesAreALimitToo) {
   EXPECT_EQ(copy->node_count(), 10u);
 }
 
-// What a store takes of a pointwise op: 32,768 of them fit the default limits.
+// What a store takes of a pointwise op: 45,000 of them fit the default limits.
 TEST(StepSizeTest, AStepIsSmall) {
   constexpr int kSteps = 1000;
   PathBuilder path;
@@ -276,7 +276,7 @@ TEST(StepSizeTest, AStepIsSmall) {
   TraceStore store;
   Add(&store, std::move(path));
   EXPECT_EQ(store.limits().bytes, 32u << 20);
-  EXPECT_LE(store.bytes(), store.limits().bytes / 32768 * kSteps);
+  EXPECT_LE(store.bytes(), store.limits().bytes / 45000 * kSteps);
 }
 
 // A run that ends inside a path: the whole path stays, as each leaf ends a
