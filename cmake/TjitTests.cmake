@@ -52,13 +52,18 @@ function(tjit_test_properties name)
   endif()
   # No test reads what another has compiled, or writes to the user's cache. What
   # is measured while it runs changes nothing that it counts. Threads that wait
-  # sleep: two tests at a time have twice as many as there are cores.
+  # sleep: tests beside each other have more of them than there are cores. Those
+  # that run alone wait as users' programs do, unless they say so.
+  set(waiting)
+  if(NOT arg_SERIAL)
+    set(waiting "OMP_WAIT_POLICY=passive;")
+  endif()
   set(trials)
   if(TJIT_TESTING)
     set(trials "TJIT_THREAD_TRIALS=0;")
   endif()
   set_tests_properties(${name} PROPERTIES ENVIRONMENT
-    "TJIT_CACHE_DIR=off;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/user_cache;OMP_WAIT_POLICY=passive;${trials}${arg_ENV}")
+    "TJIT_CACHE_DIR=off;XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/user_cache;${waiting}${trials}${arg_ENV}")
   if(arg_LABELS)
     set_tests_properties(${name} PROPERTIES LABELS "${arg_LABELS}")
   endif()

@@ -3,33 +3,27 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "recorder/shared_geometry.h"
 
 namespace tjit {
 
-// The last geometries that one recorder has met. One that was forgotten gets
-// an object of its own once more, which takes memory and is no fault.
+// Geometries that one recorder has met, each in a place that its hash gives:
+// two of one place take turns there. What has lost its place gets an object of
+// its own when it comes once more, which takes memory and is no fault.
+//
+// Takes up to 200 KB, most of it objects that records share.
 // Thread: one at a time.
 class GeometryPool {
  public:
+  // THROWS std::bad_alloc; the pool is as it was.
   SharedGeometry Share(const TensorGeometry& g);
 
  private:
   // A training step of a large model has some hundred.
-  static constexpr std::size_t kMost = 512;
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(const TensorGeometry& g) const;
-  };
-  struct Equal {
-    using is_transparent = void;
-    bool operator()(const TensorGeometry& a, const TensorGeometry& b) const {
-      return a == b;
-    }
-  };
-  absl::flat_hash_set<SharedGeometry, Hash, Equal> known_;
+  static constexpr std::size_t kPlaces = 1024;
+  std::vector<SharedGeometry> places_;  // empty before the first
 };
 
 }  // namespace tjit

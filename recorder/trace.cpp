@@ -155,16 +155,16 @@ void TraceStore::SetLimits(StoreLimits limits) {
 
 std::int64_t TraceStore::LiveNodes() { return g_live_nodes.load(); }
 
-// A step's vectors, what the runtime keeps of the call, and a geometry: some
-// steps bring a few of their own, most share those of others.
+// A step's vectors, what the runtime keeps of the call, and a geometry of each
+// result: that of an argument, most often, a step before it has brought.
 std::uint64_t TraceStore::BytesOf(const StepRecord& step,
                                   const std::vector<SlotRecord>& new_slots) {
   constexpr std::uint64_t kOfCall = 192;
-  return sizeof(TraceNode) + kOfCall + sizeof(TensorGeometry) +
-         step.args.size() * sizeof(ArgRecord) +
+  constexpr std::uint64_t kOfGeometry = sizeof(TensorGeometry) + 32;
+  return sizeof(TraceNode) + kOfCall + step.args.size() * sizeof(ArgRecord) +
          step.statics.size() * sizeof(std::uint64_t) +
          step.scalars.size() * sizeof(ScalarRecord) +
-         step.results.size() * sizeof(ResultRecord) +
+         step.results.size() * (sizeof(ResultRecord) + kOfGeometry) +
          new_slots.size() * sizeof(SlotRecord);
 }
 

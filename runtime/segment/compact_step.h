@@ -1,6 +1,6 @@
 // What following and deferring read of a step, in one piece of memory: a
-// recorded step is spread over five vectors and a kilobyte, and a training
-// step of thousands of ops reads all of them once.
+// recorded step is spread over five vectors, and a training step of thousands
+// of ops reads all of them once.
 //
 //   | CompactStep | args | results | scalars | statics |
 //
@@ -108,8 +108,7 @@ class CompactStep final : public NodeExtra {
   std::vector<std::shared_ptr<const TensorTemplate>> forms_;
 };
 
-// The tensor arguments of a step, from its compact step if it has one: in a
-// record each takes three lines of the cache.
+// The tensor arguments of a step, from its compact step if it has one.
 class SlotArgs {
  public:
   struct Arg {

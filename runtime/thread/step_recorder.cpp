@@ -25,6 +25,7 @@ constexpr char kExposed[] = "a pointer into its memory was taken";
 constexpr char kExpanded[] = "writes an element at several places";
 constexpr char kMeetsItself[] =
     "writes memory that it uses at other places, too";
+constexpr char kNoMemory[] = "there is no memory to record it";
 constexpr char kCannotWait[] = "its arguments or results cannot wait";
 constexpr char kOtherKind[] =
     "a tensor of another kind: a subclass, layout or device, or over eight "
@@ -271,16 +272,16 @@ bool StepRecorder::RecordArguments(CallFrame& frame, NewStep* step) {
     if (access == Access::kNo) {
       return Cannot(block == nullptr ? kForeignMemory : kExposed);
     }
-    arg.geometry = geometries_.Share(GeometryOf(ref.impl));
     const std::size_t slots = run_->slots.size();
     try {
+      arg.geometry = geometries_.Share(GeometryOf(ref.impl));
       arg.slot = SlotOf(ref.impl, block, access, arg, step);
       if (watcher_ != nullptr) {
         RecordExternal(watcher_, arg.slot, ref.impl,
                        /*is_new=*/run_->slots.size() > slots);
       }
     } catch (const std::exception&) {
-      return Cannot("there is no memory for a copy");
+      return Cannot(kNoMemory);
     }
     RecordOffset(arg);
     step->step.args.push_back(arg);
@@ -377,7 +378,11 @@ bool StepRecorder::RecordResults(const CallFrame& frame,
     Block* block = is_empty ? nullptr : FreshBlock(impl, *run_);
     if (block == nullptr && !is_empty) return Cannot(WhyNotFresh(impl));
     r.kind = is_empty ? ResultRecord::Kind::kEmpty : ResultRecord::Kind::kFresh;
-    r.geometry = geometries_.Share(GeometryOf(impl));
+    try {
+      r.geometry = geometries_.Share(GeometryOf(impl));
+    } catch (const std::bad_alloc&) {
+      return Cannot(kNoMemory);
+    }
     if (!impl->is_inference()) {
       r.version = impl->version_counter().current_version();
     }

@@ -110,6 +110,7 @@ in_tree() {
     fail "$how(tjit) brings no command"
   object=$(sed -n 's|^\(CMakeFiles/consumer.dir/.*\.o\):.*|\1|p' \
     "$folder.targets")
+  [[ -n $object ]] || fail "$how(tjit): there is no object of the consumer"
   (cd "$folder" && eval "$(ninja -t commands -s "$object")") \
     >"$folder.log" 2>&1 || {
     cat "$folder.log" >&2
