@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "recorder/schema_key.h"
+#include "tests/recorder/path_builder.h"
 
 namespace tjit {
 namespace {
@@ -13,29 +14,18 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 
-TensorGeometry Matrix(std::int64_t rows, std::int64_t columns) {
-  TensorGeometry g;
-  g.itemsize = 4;
-  g.ndim = 2;
-  g.sizes[0] = rows;
-  g.sizes[1] = columns;
-  g.strides[0] = columns;
-  g.strides[1] = 1;
-  return g;
-}
-
 // op(s0, s1) -> s2, all of 3 x 5.
 StepRecord Step(const char* op) {
   StepRecord step;
   step.op = InternOp(op);
   step.args.resize(2);
   step.args[0].slot = 0;
-  step.args[0].geometry = Matrix(3, 5);
+  step.args[0].geometry = F32({3, 5});
   step.args[1].slot = 1;
-  step.args[1].geometry = Matrix(3, 5);
+  step.args[1].geometry = F32({3, 5});
   step.results.resize(1);
   step.results[0].slot = 2;
-  step.results[0].geometry = Matrix(3, 5);
+  step.results[0].geometry = F32({3, 5});
   return step;
 }
 

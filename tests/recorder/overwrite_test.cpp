@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "recorder/schema_key.h"
+#include "tests/recorder/path_builder.h"
 
 namespace tjit {
 namespace {
@@ -11,13 +12,7 @@ namespace {
 ArgRecord Matrix(std::int32_t slot, std::int64_t rows, std::int64_t columns) {
   ArgRecord arg;
   arg.slot = slot;
-  TensorGeometry& g = arg.geometry.Own();
-  g.itemsize = 4;
-  g.ndim = 2;
-  g.sizes[0] = rows;
-  g.sizes[1] = columns;
-  g.strides[0] = columns;
-  g.strides[1] = 1;
+  arg.geometry = F32({rows, columns});
   return arg;
 }
 

@@ -4,17 +4,10 @@
 
 #include "recorder/geometry_pool.h"
 #include "recorder/op_record.h"
+#include "tests/recorder/path_builder.h"
 
 namespace tjit {
 namespace {
-
-TensorGeometry Row(std::int64_t size) {
-  TensorGeometry g;
-  g.ndim = 1;
-  g.sizes[0] = size;
-  g.strides[0] = 1;
-  return g;
-}
 
 TEST(SharedGeometry, IsAllZeroWithoutOne) {
   const SharedGeometry none;
@@ -24,41 +17,41 @@ TEST(SharedGeometry, IsAllZeroWithoutOne) {
 }
 
 TEST(SharedGeometry, CopiesShareAndAWriteParts) {
-  const SharedGeometry first = Row(3);
+  const SharedGeometry first = F32({3});
   SharedGeometry second = first;
   EXPECT_TRUE(first.IsSameObject(second));
   second.Own().sizes[0] = 4;
   EXPECT_FALSE(first.IsSameObject(second));
-  EXPECT_EQ(first, Row(3));
-  EXPECT_EQ(second, Row(4));
+  EXPECT_EQ(first, F32({3}));
+  EXPECT_EQ(second, F32({4}));
 }
 
 TEST(SharedGeometry, IsAPointerInARecord) {
   EXPECT_LE(sizeof(ArgRecord), 24u);
   StepRecord step;
-  step.args.push_back({0, false, Row(5)});
+  step.args.push_back({0, false, F32({5})});
   EXPECT_TRUE(
       CopyOf(step).args[0].geometry.IsSameObject(step.args[0].geometry));
 }
 
 TEST(GeometryPool, GivesEqualOnesOneObject) {
   GeometryPool pool;
-  const SharedGeometry first = pool.Share(Row(3));
-  EXPECT_TRUE(first.IsSameObject(pool.Share(Row(3))));
-  EXPECT_FALSE(first.IsSameObject(pool.Share(Row(4))));
-  TensorGeometry strided = Row(3);
+  const SharedGeometry first = pool.Share(F32({3}));
+  EXPECT_TRUE(first.IsSameObject(pool.Share(F32({3}))));
+  EXPECT_FALSE(first.IsSameObject(pool.Share(F32({4}))));
+  TensorGeometry strided = F32({3});
   strided.strides[0] = 2;
   EXPECT_EQ(pool.Share(strided), strided);
 }
 
 TEST(GeometryPool, ForgetsAndStaysRight) {
   GeometryPool pool;
-  const SharedGeometry first = pool.Share(Row(0));
+  const SharedGeometry first = pool.Share(F32({0}));
   for (std::int64_t i = 0; i < 5000; ++i) {
-    EXPECT_EQ(pool.Share(Row(i)), Row(i));
+    EXPECT_EQ(pool.Share(F32({i})), F32({i}));
   }
-  EXPECT_EQ(first, Row(0));
-  EXPECT_EQ(pool.Share(Row(0)), first);
+  EXPECT_EQ(first, F32({0}));
+  EXPECT_EQ(pool.Share(F32({0})), first);
 }
 
 }  // namespace

@@ -9,32 +9,22 @@
 #include <string>
 #include <vector>
 
+#include "tests/recorder/path_builder.h"
+
 namespace tjit {
 namespace {
-
-TensorGeometry Matrix(std::int64_t rows, std::int64_t columns) {
-  TensorGeometry g;
-  g.dtype = 6;
-  g.itemsize = 4;
-  g.ndim = 2;
-  g.sizes[0] = rows;
-  g.sizes[1] = columns;
-  g.strides[0] = columns;
-  g.strides[1] = 1;
-  return g;
-}
 
 // out = op(a, b), 2 by 3.
 StepRecord Step(int a, int b, int out) {
   StepRecord step;
-  step.args = {{a, false, Matrix(2, 3)}, {b, false, Matrix(2, 3)}};
+  step.args = {{a, false, F32({2, 3})}, {b, false, F32({2, 3})}};
   ScalarRecord scalar;
   scalar.value.type = 7;
   scalar.value.bits[0] = 5;
   step.scalars = {scalar};
   step.statics = {1, 2};
   step.results = {
-      {ResultRecord::Kind::kFresh, out, -1, Matrix(2, 3), /*version=*/0}};
+      {ResultRecord::Kind::kFresh, out, -1, F32({2, 3}), /*version=*/0}};
   return step;
 }
 
@@ -81,8 +71,8 @@ TEST(GroupCacheTest, SizesMayBeLeftOut) {
   const Group group = TwoSteps(0, 1, 2, 3);
   Group larger = group;
   for (StepRecord& record : larger.records) {
-    for (ArgRecord& arg : record.args) arg.geometry = Matrix(50, 60);
-    record.results[0].geometry = Matrix(50, 60);
+    for (ArgRecord& arg : record.args) arg.geometry = F32({50, 60});
+    record.results[0].geometry = F32({50, 60});
   }
   for (GroupSlot& slot : larger.slots) slot.bytes = 12000;
   EXPECT_EQ(text(group), text(larger));
