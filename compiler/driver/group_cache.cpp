@@ -141,13 +141,14 @@ const CachedGroup* GroupCache::Find(const GroupKey& key) {
 
 const CachedGroup& GroupCache::Add(GroupKey key, CachedGroup group) {
   MakeRoom(key);
-  // Groups of other sizes share one.
-  const bool is_own =
-      group.general != nullptr && group.general.use_count() == 1;
+  // Groups of other sizes share one, and groups like it the function.
+  const bool is_own = group.general != nullptr &&
+                      group.general.use_count() == 1 &&
+                      group.general->function.use_count() == 1;
   const auto [at, is_new] =
       groups_.insert_or_assign(std::move(key.text), std::move(group));
   if (is_own && is_new) {
-    function_bytes_ += ir::KeptBytesOf(at->second.general->function);
+    function_bytes_ += ir::KeptBytesOf(*at->second.general->function);
   }
   return at->second;
 }

@@ -43,6 +43,16 @@ struct GroupKey {
   std::vector<std::int32_t> slots;  // by number
 };
 
+// What other sizes need of a group: what it was lowered to, its slots by number
+// of its key.
+struct GeneralGroup {
+  std::shared_ptr<const ir::Function> function;  // shared with groups like it
+  std::vector<std::int32_t> external_slots;
+  std::vector<std::int32_t> return_slots;
+  std::vector<ScalarSource> scalars;
+  std::vector<SizeSource> symbols;
+};
+
 // A group with a kernel, or why there is none.
 struct CachedGroup {
   std::shared_ptr<const Kernel> kernel;
@@ -53,8 +63,7 @@ struct CachedGroup {
   std::vector<std::int32_t> reads, writes, memory;
   std::vector<InPlace> in_place;  // of the kernel
   std::vector<ScalarSource> scalars;
-  // The kernel's function, its slots by number, where other sizes may follow.
-  std::shared_ptr<const Lowered> general;
+  std::shared_ptr<const GeneralGroup> general;  // where other sizes may follow
 };
 
 class GroupCache {

@@ -77,9 +77,19 @@ void KernelCache::Precompile(const ir::Function& function, Engine* engine) {
   precompiled_.emplace(std::move(text), std::move(simpler));
 }
 
-const KernelCache::Entry& KernelCache::For(const ir::Function& function,
-                                           Engine* engine, bool* was_there,
-                                           SegmentDump* dump) {
+std::shared_ptr<const ir::Function> KernelCache::Entry::Share(
+    ir::Function function) {
+  std::shared_ptr<const ir::Function> shared = function_.lock();
+  if (shared == nullptr) {
+    shared = std::make_shared<const ir::Function>(std::move(function));
+    function_ = shared;
+  }
+  return shared;
+}
+
+KernelCache::Entry& KernelCache::For(const ir::Function& function,
+                                     Engine* engine, bool* was_there,
+                                     SegmentDump* dump) {
   std::string text = KeyOf(function, engine);
   const auto found = entries_.find(text);
   *was_there = found != entries_.end();

@@ -35,10 +35,18 @@ class KernelCache {
     std::shared_ptr<const Kernel> kernel;
     std::string why_not;  // null kernel
     std::string dumped;   // where; "" without a dump
+
+    // The one copy of `function` that whoever keeps it shares. REQUIRES: this
+    // is its entry.
+    std::shared_ptr<const ir::Function> Share(ir::Function function);
+
+   private:
+    std::weak_ptr<const ir::Function> function_;
   };
   // The kernel of `function`, compiled unless it was before (*was_there).
-  const Entry& For(const ir::Function& function, Engine* engine,
-                   bool* was_there, SegmentDump* dump);
+  // Valid until the next one.
+  Entry& For(const ir::Function& function, Engine* engine, bool* was_there,
+             SegmentDump* dump);
   // Runs the passes of a function that For() will be asked for, and has the
   // engine precompile what they give.
   void Precompile(const ir::Function& function, Engine* engine);

@@ -242,7 +242,7 @@ class FunctionSegmentCompiler : public SegmentCompiler {
                             const std::vector<GroupStep>& steps,
                             const std::vector<GroupSlot>& slots,
                             const GroupKey& key, CachedGroup* made) {
-    const Lowered& general = *other.general;
+    const GeneralGroup& general = *other.general;
     Lowered numbers;
     if (!LowerNumbers(steps, slots, &numbers, &made->why_not) ||
         key.ToNumbers(numbers.external_slots) != general.external_slots ||
@@ -251,7 +251,7 @@ class FunctionSegmentCompiler : public SegmentCompiler {
       return false;
     }
     made->shape.symbols = SizesOf(general.symbols, steps);
-    if (!MatchesAt(made->shape.symbols, general.function, numbers.function) ||
+    if (!MatchesAt(made->shape.symbols, *general.function, numbers.function) ||
         !other.kernel->Shape(&made->shape, &made->why_not)) {
       return false;
     }
@@ -260,21 +260,20 @@ class FunctionSegmentCompiler : public SegmentCompiler {
     return true;
   }
 
-  // `lowered`: its slots are by number.
-  static void SetUp(const Lowered& lowered,
+  static void SetUp(const GeneralGroup& general,
                     const std::shared_ptr<const Kernel>& kernel,
                     CachedGroup* made) {
     made->kernel = kernel;
-    made->reads = made->memory = lowered.external_slots;
-    const std::vector<std::int32_t>& returns = lowered.return_slots;
-    for (const ir::WriteBack& write : lowered.function.writes) {
+    made->reads = made->memory = general.external_slots;
+    const std::vector<std::int32_t>& returns = general.return_slots;
+    for (const ir::WriteBack& write : general.function->writes) {
       made->writes.push_back(
           made->reads[static_cast<std::size_t>(write.to.value)]);
     }
     made->writes.insert(made->writes.end(), returns.begin(), returns.end());
     made->memory.insert(made->memory.end(), returns.begin(), returns.end());
     made->in_place = kernel->in_place();
-    made->scalars = lowered.scalars;
+    made->scalars = general.scalars;
   }
 
   // Lowers the group and finds its kernel; *is_new: it was generated. `keeps`:
@@ -291,7 +290,7 @@ class FunctionSegmentCompiler : public SegmentCompiler {
     }
     if (dump_ != nullptr) *dump_number = dump_->BeginGroup(steps, lowered);
     bool was_there = false;
-    const KernelCache::Entry& entry =
+    KernelCache::Entry& entry =
         cache_->For(lowered.function, engine_, &was_there, dump_);
     made.why_not = entry.why_not;
     if (entry.kernel == nullptr) return made;
@@ -300,11 +299,16 @@ class FunctionSegmentCompiler : public SegmentCompiler {
       made.is_too_large = true;
       return made;
     }
-    lowered.external_slots = key.ToNumbers(lowered.external_slots);
-    lowered.return_slots = key.ToNumbers(lowered.return_slots);
-    SetUp(lowered, entry.kernel, &made);
+    GeneralGroup general{entry.Share(std::move(lowered.function)),
+                         key.ToNumbers(lowered.external_slots),
+                         key.ToNumbers(lowered.return_slots),
+                         std::move(lowered.scalars),
+                         std::move(lowered.symbols)};
+    SetUp(general, entry.kernel, &made);
     *is_new = !was_there && entry.kernel->is_generated();
-    if (keeps) made.general = std::make_shared<Lowered>(std::move(lowered));
+    if (keeps) {
+      made.general = std::make_shared<const GeneralGroup>(std::move(general));
+    }
     return made;
   }
 

@@ -17,14 +17,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "compiler/driver/group_cache.h"
 #include "compiler/driver/kernel.h"
-#include "compiler/lower/lower.h"
 #include "compiler/lower/partition.h"
 
 namespace tjit {
 
 struct CachedShape {
   struct Group {
-    std::shared_ptr<const Lowered> general;  // slots by number of its key
+    std::shared_ptr<const GeneralGroup> general;
     std::shared_ptr<const Kernel> kernel;
   };
   // False if a group has no kernel, or was known by its sizes, so that its

@@ -255,6 +255,25 @@ TEST_F(SegmentCodeTest, OfTheThirdSizeNoStepIsLookedAt) {
   EXPECT_EQ(engine_.asked, 1);
 }
 
+// What is kept of a group for other sizes is for the most part its function.
+TEST_F(SegmentCodeTest, GroupsOfOneFunctionKeepItOnce) {
+  const auto kept_of_second_size = [this](const Segment& first,
+                                          const Segment& second) {
+    Compile(first);
+    const std::size_t before = cache_.groups()->kept_bytes();
+    EXPECT_EQ(Compile(second).groups.size(), 1u);
+    return cache_.groups()->kept_bytes() - before;
+  };
+  const std::size_t alone = kept_of_second_size(Mixed(8), Mixed(500));
+  const auto longer = [](std::int64_t n) {
+    Segment segment = Mixed(n);
+    segment.Foreign(0, 1, 5);
+    return segment;
+  };
+  EXPECT_LT(kept_of_second_size(longer(9), longer(501)), alone / 2);
+  EXPECT_EQ(engine_.asked, 1);
+}
+
 // The same sizes again say nothing of others.
 TEST_F(SegmentCodeTest, OneSizeTwiceIsOneSize) {
   for (const std::int64_t n : {8, 8, 500, 8, 64}) Compile(Mixed(n));
