@@ -172,8 +172,23 @@ void SharedCache::TakeBackBudget(ThreadCache* cache) {
   bytes_ -= budget;
 }
 
+// The class itself or the first of the larger ones of which has_free() holds;
+// the class itself where none is.
+template <class HasFree>
+unsigned ClassWithFree(unsigned size_class, HasFree has_free) {
+  const unsigned last = std::min(size_class + kLargerClasses, kMostWithLarger);
+  for (unsigned c = size_class; c <= last; ++c) {
+    if (has_free(c)) return c;
+  }
+  return size_class;
+}
+
 Block* SharedCache::Acquire(unsigned size_class, ThreadCache* cache) {
   const MutexLock lock(mutex_);
+  size_class = ClassWithFree(size_class,
+                             [this](unsigned c) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+                               return bins_[c].list.count != 0;
+                             });
   Bin& bin = bins_[size_class];
   if (bin.list.count == 0) return nullptr;
   bin.used = ++clock_;
@@ -429,14 +444,30 @@ void ReleaseRecycledSlots(ThreadCache* cache) {
 
 void CountForeignLive(std::int64_t bytes) { Shared().AddLive(bytes); }
 
+namespace {
+
+// One of the thread's own; or null. Those with a tensor around them stay for
+// tensors of their class: they would be taken apart in each step.
+Block* PopOwn(ThreadCache* cache, unsigned size_class, std::size_t bytes) {
+  FreeList* const recycled = &cache->recycled_lists[size_class];
+  if (recycled->head != nullptr) {
+    Block* const block = PopBlock(cache, recycled, size_class, bytes);
+    Dismantle(block);
+    return block;
+  }
+  const unsigned c = ClassWithFree(size_class, [cache](unsigned candidate) {
+    return candidate < kLocalClasses && cache->lists[candidate].head != nullptr;
+  });
+  FreeList* const list = &cache->lists[c];
+  return list->head == nullptr ? nullptr : PopBlock(cache, list, c, bytes);
+}
+
+}  // namespace
+
 Block* AcquireBlockSlowly(std::size_t bytes, unsigned size_class) {
   ThreadCache* cache = CacheOfThread();
-  if (cache != nullptr && size_class < kLocalClasses &&
-      cache->recycled_lists[size_class].head != nullptr) {
-    Block* recycled =
-        PopBlock(cache, &cache->recycled_lists[size_class], size_class, bytes);
-    Dismantle(recycled);
-    return recycled;
+  if (cache != nullptr && size_class < kLocalClasses) {
+    if (Block* const own = PopOwn(cache, size_class, bytes)) return own;
   }
   Block* block = nullptr;
   if (size_class != kUncachedClass) block = Shared().Acquire(size_class, cache);

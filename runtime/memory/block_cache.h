@@ -5,8 +5,14 @@
 // free list per thread and a shared one behind it; lists move in batches. From
 // 32 KiB on a block has up to a page more, which is counted nowhere.
 //
-//   AcquireBlock: own list | batch from the shared list | c10::alloc_cpu
+//   AcquireBlock: own list | own lists of the next two classes | batch from the
+//                 shared list, or one of the next two | c10::alloc_cpu
 //   RecycleBlock: own list | half of it to the shared list | the system
+//
+// A block stays in its class, whatever it serves for. So a program whose sizes
+// differ from step to step goes on in the memory of other sizes, up to 28 %
+// larger, and of at most 4 MiB. Else it filled the lists of each class: 9.7 MB
+// instead of 5.9 in a program that has 0.5 at once.
 //
 // Blocks with a tensor around them (tensor_recycler.h) have lists of their own,
 // which only threads have: whoever just wants memory takes them last, and slots

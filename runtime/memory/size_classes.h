@@ -43,6 +43,10 @@ inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
   return bytes;
 }();
 
+// Where a class has no free block, one of so many next ones serves as well, in
+// blocks up to the second constant.
+constexpr unsigned kLargerClasses = 2;
+constexpr unsigned kMostWithLarger = SizeClassOf(std::size_t{4} << 20);
 // Larger blocks go to the shared lists at once.
 constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
 // Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are kept for

@@ -2,6 +2,8 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <algorithm>
+
 #include "runtime/memory/reserved_block.h"
 
 namespace tjit::runtime {
@@ -102,6 +104,16 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
          b->bytes == Word(storage, kSizeWord) &&
          !b->exposed.load(std::memory_order_relaxed) &&
          b->shared_use.load(std::memory_order_seq_cst) == 0;
+}
+
+FreeList* TensorRecycler::LargerList(ThreadCache* cache, unsigned size_class) {
+  const unsigned end = std::min(size_class + 1 + kLargerClasses, kLocalClasses);
+  for (unsigned c = size_class + 1; c < end; ++c) {
+    if (cache->recycled_lists[c].head != nullptr) {
+      return &cache->recycled_lists[c];
+    }
+  }
+  return nullptr;
 }
 
 // Its block is somebody else's by now.

@@ -7,7 +7,7 @@
 // tensor around it, and the next result of that class takes both.
 //
 //   drop:  PooledTensor's operator delete -> Recycle()  | taken apart
-//   make:  Acquire()                                    | made anew
+//   make:  Acquire(), also from the next two classes    | made anew
 //
 // Whoever else takes such a block, or moves it out of the thread's own list,
 // takes the tensor apart first (Dismantle): what a tensor of libtorch is, and
@@ -110,6 +110,8 @@ class TensorRecycler {
   static bool IsAsMade(const PooledTensor& tensor, Block** block,
                        bool* is_slot);
   static void Destroy(PooledTensor* tensor);
+  // Of a next class that serves as well, with tensors on it; or null.
+  static FreeList* LargerList(ThreadCache* cache, unsigned size_class);
 };
 
 [[gnu::always_inline]] inline PooledTensor* TensorRecycler::Acquire(
@@ -117,9 +119,12 @@ class TensorRecycler {
     std::uint32_t version, c10::MaterializeFn hook, Block** taken) {
   ThreadCache* const cache = thread_cache;
   if (cache == nullptr) return nullptr;
-  FreeList* const list = &cache->recycled_lists[size_class];
+  FreeList* list = &cache->recycled_lists[size_class];
+  if (list->head == nullptr) {
+    list = LargerList(cache, size_class);
+    if (list == nullptr) return nullptr;
+  }
   Block* const block = list->head;
-  if (block == nullptr) return nullptr;
   PooledTensor* const tensor = block->recycled_tensor();
   c10::VariableVersion& counter = tensor->version_counter_;
   if (counter.enabled() != form.has_version) [[unlikely]] {
@@ -132,7 +137,7 @@ class TensorRecycler {
   if (IsOfSlots(size_class)) {
     list->Pop();
   } else {
-    PopBlock(cache, list, size_class, bytes);
+    PopBlock(cache, list, block->size_class, bytes);
   }
   --cache->recycled;
   block->recycled = false;

@@ -135,6 +135,40 @@ TEST_F(TensorRecyclerTest, ComesBackAsMade) {
   EXPECT_EQ(block->last_write.load(), 0u);
 }
 
+TEST_F(TensorRecyclerTest, ServesForTwoClassesBelow) {
+  const auto larger = TemplateOf(GeometryOf({320}));
+  const auto two_less = TemplateOf(GeometryOf({256}));
+  const auto three_less = TemplateOf(GeometryOf({224}));
+  for (const auto& form : {larger, two_less, three_less}) {
+    MakeNew(*form);  // the first of a form is made as libtorch makes it
+    MakeNew(*form);
+  }
+  TrimCache();
+  MakeNew(*larger, /*quiet=*/false);
+  at::Tensor t = MakeNew(*larger);
+  const std::int64_t live = LiveBytes();
+  const void* const impl = t.unsafeGetTensorImpl();
+  t.reset();
+  ASSERT_EQ(Recycled(), 1u);
+  EXPECT_FALSE(AcquireRecycled(*three_less, 0).defined());
+  // Who wants memory alone does not take it apart.
+  const at::Tensor memory = MakeNew(*two_less);
+  ASSERT_EQ(Recycled(), 1u);
+  t = AcquireRecycled(*two_less, 3);
+  ASSERT_TRUE(t.defined());
+  EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
+  EXPECT_EQ(t.sizes(), at::IntArrayRef({256}));
+  EXPECT_EQ(t.storage().nbytes(), 1024u);
+  EXPECT_EQ(t._version(), 3);
+  EXPECT_EQ(LiveBytes(), live - 256 + 1024);
+  t.reset();
+  EXPECT_EQ(Recycled(), 1u);
+  t = AcquireRecycled(*larger, 0);  // it stayed in its class
+  ASSERT_TRUE(t.defined());
+  EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
+  EXPECT_EQ(LiveBytes(), live + 1024);
+}
+
 TEST_F(TensorRecyclerTest, NotWhileAnyoneKnowsIt) {
   at::Tensor kept, view;
   c10::Storage storage;
