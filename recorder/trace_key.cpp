@@ -222,7 +222,9 @@ class KeyMaker {
 }  // namespace
 
 TraceKey MakeTraceKey(const std::vector<const StepRecord*>& steps) {
-  return KeyMaker().Make(steps);
+  TraceKey key = KeyMaker().Make(steps);
+  key.words.shrink_to_fit();  // it is kept
+  return key;
 }
 
 }  // namespace tjit

@@ -27,6 +27,7 @@ std::uint64_t FilledBytes(const StepRecord& step) {
 
 CompactStep::~CompactStep() {
   delete inner_calls_.load(std::memory_order_relaxed);
+  std::destroy_n(forms(), form_count_);
 }
 
 void CompactStep::KeepInnerCalls(
@@ -36,8 +37,9 @@ void CompactStep::KeepInnerCalls(
 }
 
 const TensorTemplate* CompactStep::Keep(const TensorGeometry& geometry) {
-  forms_.push_back(TemplateOf(geometry));
-  return forms_.back().get();
+  Form* const form = new (forms() + form_count_) Form(TemplateOf(geometry));
+  ++form_count_;
+  return form->get();
 }
 
 void CompactStep::Fill(const TraceNode& node) {
@@ -87,8 +89,10 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
       results_at + step.results.size() * sizeof(CompactResult);
   const std::size_t statics_at =
       scalars_at + step.scalars.size() * sizeof(ScalarValue);
-  const std::size_t bytes =
+  const std::size_t forms_at =
       statics_at + step.statics.size() * sizeof(std::uint64_t);
+  const std::size_t bytes =
+      forms_at + (step.args.size() + step.results.size()) * sizeof(Form);
   std::unique_ptr<CompactStep> made(new (::operator new(bytes)) CompactStep());
   made->op_ = step.op;
   made->context_ = step.context;
@@ -99,6 +103,7 @@ const CompactStep* CompactStep::MakeNew(TraceNode* node, bool follows_usually) {
   made->results_at_ = static_cast<std::uint32_t>(results_at);
   made->scalars_at_ = static_cast<std::uint32_t>(scalars_at);
   made->statics_at_ = static_cast<std::uint32_t>(statics_at);
+  made->forms_at_ = static_cast<std::uint32_t>(forms_at);
   made->follows_usually_ = follows_usually;
   made->Fill(*node);
   made->is_fast_ = made->IsFast(node->slot_begin);

@@ -2,7 +2,7 @@
 // recorded step is spread over five vectors, and a training step of thousands
 // of ops reads all of them once.
 //
-//   | CompactStep | args | results | scalars | statics |
+//   | CompactStep | args | results | scalars | statics | forms |
 //
 // Made when a step is deferred for the first time, from what never changes of
 // a published step. Owned by the node.
@@ -13,7 +13,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "recorder/trace.h"
 #include "runtime/memory/tensor_template.h"
@@ -95,6 +94,11 @@ class CompactStep final : public NodeExtra {
   static const CompactStep* MakeNew(TraceNode* node, bool follows_usually);
   void Fill(const TraceNode& node);
   bool IsFast(std::uint32_t slot_begin) const;
+  // Of arguments and results, which point to them.
+  using Form = std::shared_ptr<const TensorTemplate>;
+  Form* forms() {
+    return reinterpret_cast<Form*>(const_cast<char*>(Bytes()) + forms_at_);
+  }
   const TensorTemplate* Keep(const TensorGeometry& geometry);
 
   OpId op_;
@@ -102,10 +106,10 @@ class CompactStep final : public NodeExtra {
   std::uint32_t arg_count_, result_count_, scalar_count_, static_count_;
   bool follows_usually_;
   bool is_fast_;
-  std::uint32_t results_at_, scalars_at_, statics_at_;  // bytes from here
+  std::uint32_t results_at_, scalars_at_, statics_at_, forms_at_;  // from here
+  std::uint32_t form_count_ = 0;
   std::uint64_t filled_bytes_;
   mutable std::atomic<const InnerCalls*> inner_calls_{nullptr};  // owned
-  std::vector<std::shared_ptr<const TensorTemplate>> forms_;
 };
 
 // The tensor arguments of a step, from its compact step if it has one.
