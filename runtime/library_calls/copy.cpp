@@ -138,7 +138,7 @@ std::unique_ptr<PreparedStep> PrepareCopy(const Request& request) {
   }
   if (is_move && to.numel() < kParallelElements &&
       request.step.args[0].slot != request.step.args[1].slot) {
-    const DummyMemory memory(request);
+    const DummyMemory memory(request, DummyMemory::Use::kAddresses);
     if (auto runs = MoveRuns::Make(request, CopyIterator(to, from))) {
       return runs;
     }

@@ -103,7 +103,7 @@ class CatStep final : public PreparedStep {
 };
 
 std::unique_ptr<PreparedStep> PrepareCat(const Request& request) {
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kAddresses);
   auto step = std::make_unique<CatStep>(request);
   if (!step->fits()) return nullptr;
   return step;

@@ -85,7 +85,10 @@ inline bool IsNoScalar(const ScalarValue& v) {
 // read a row of a storage of megabytes.
 class DummyMemory {
  public:
-  explicit DummyMemory(const Request& request);
+  // kAddresses: nobody reads or writes it, and all have the same piece, as to
+  // map one takes longer than to build an iterator.
+  enum class Use : std::uint8_t { kAddresses, kRuns };
+  DummyMemory(const Request& request, Use use);
   ~DummyMemory();
   DummyMemory(const DummyMemory&) = delete;
   DummyMemory& operator=(const DummyMemory&) = delete;
@@ -93,7 +96,7 @@ class DummyMemory {
   // Small enough to run the kernel on it for a trial.
   bool is_small() const { return bytes_ <= kSmallBytes; }
   // Before such a run: all bytes of the step's tensors are 1, so that no
-  // integer is zero.
+  // integer is zero. REQUIRES: kRuns.
   void FillWithOnes(const Request& request) const;
   // Indexed by slot; null for slots that the step does not use.
   char* const* slots() const { return slots_.data(); }
@@ -103,12 +106,14 @@ class DummyMemory {
   static constexpr std::uint64_t kMappedBytes = 16 << 10;  // and more
 
   bool is_mapped() const { return bytes_ >= kMappedBytes; }
+  char* NewMemory() const;
 
   ExecutorTensors* tensors_;
   std::vector<std::pair<std::int32_t, void*>> former_;
   std::vector<char*> slots_;
   std::uint64_t bytes_ = 0;
   char* memory_ = nullptr;
+  bool is_owner_ = true;  // of it
 };
 
 using Factory = std::unique_ptr<PreparedStep> (*)(const Request&);

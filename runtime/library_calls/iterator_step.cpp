@@ -55,6 +55,19 @@ void IteratorPatches::Convert(const at::TensorIteratorBase& it,
   }
 }
 
+std::string KindOf(const at::TensorIteratorBase& it) {
+  std::string kind;
+  for (int i = 0; i < it.ntensors(); ++i) {
+    const at::OperandInfo& op = it.operand(i);
+    kind.push_back(static_cast<char>(op.target_dtype));
+    kind.push_back(static_cast<char>(op.current_dtype));
+    kind.push_back(static_cast<char>(int{it.is_scalar(i)} |
+                                     int{op.is_output} << 1 |
+                                     int{op.is_read_write} << 2));
+  }
+  return kind;
+}
+
 IteratorShape::IteratorShape(const at::TensorIteratorBase& it) {
   Collect(it, &words_);
 }

@@ -10,6 +10,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
+#include <string>
 
 #include "runtime/library_calls/internal.h"
 
@@ -62,6 +63,10 @@ class IteratorPatches {
   c10::SmallVector<Direct, 4> direct_;
   c10::SmallVector<Converted, 1> converted_;
 };
+
+// What decides whether a kernel changes an iterator, besides the kernel: types
+// of the operands, what is done with them, and which of them have one element.
+std::string KindOf(const at::TensorIteratorBase& it);
 
 // What a kernel must leave as it was for an iterator to serve again.
 class IteratorShape {

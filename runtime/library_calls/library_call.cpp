@@ -22,6 +22,15 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 
+// So many bytes of addresses that nobody touches; null: there are none.
+char* SharedAddresses(std::uint64_t bytes) {
+  constexpr std::size_t kAll = std::size_t{64} << 20;
+  static void* const all =
+      ::mmap(nullptr, kAll, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return bytes > kAll || all == MAP_FAILED ? nullptr : static_cast<char*>(all);
+}
+
 using FactoryMap = std::unordered_map<std::string_view, Factory>;
 
 FactoryMap MakeFactories() {
@@ -249,7 +258,8 @@ bool IsPlain(const StepRecord& step) {
   return !is_all_empty;
 }
 
-DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
+DummyMemory::DummyMemory(const Request& request, Use use)
+    : tensors_(request.tensors) {
   const std::vector<std::int32_t> used = request.slots();
   std::vector<std::uint64_t> offsets;
   for (std::int32_t s : used) {
@@ -259,23 +269,29 @@ DummyMemory::DummyMemory(const Request& request) : tensors_(request.tensors) {
         kAlignment;
   }
   if (bytes_ == 0) return;
-  if (!is_mapped()) {
-    memory_ = static_cast<char*>(std::aligned_alloc(kAlignment, bytes_));
-    TORCH_CHECK(memory_ != nullptr, "out of memory");
-    std::memset(memory_, 1, bytes_);
-  } else {
-    // Pages that are only read stay the zero page.
-    void* mapped = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(mapped != MAP_FAILED, "out of memory");
-    memory_ = static_cast<char*>(mapped);
-  }
+  if (use == Use::kAddresses) memory_ = SharedAddresses(bytes_);
+  is_owner_ = memory_ == nullptr;
+  if (is_owner_) memory_ = NewMemory();
   slots_.assign(static_cast<std::size_t>(used.back()) + 1, nullptr);
   for (std::size_t i = 0; i < used.size(); ++i) {
     slots_[used[i]] = memory_ + offsets[i];
     former_.emplace_back(used[i], tensors_->data_of(used[i]));
     tensors_->Bind(used[i], slots_[used[i]]);
   }
+}
+
+char* DummyMemory::NewMemory() const {
+  if (is_mapped()) {  // pages that are only read stay the zero page
+    void* const mapped =
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    TORCH_CHECK(mapped != MAP_FAILED, "out of memory");
+    return static_cast<char*>(mapped);
+  }
+  void* const memory = std::aligned_alloc(kAlignment, bytes_);
+  TORCH_CHECK(memory != nullptr, "out of memory");
+  std::memset(memory, 1, bytes_);
+  return static_cast<char*>(memory);
 }
 
 void DummyMemory::FillWithOnes(const Request& request) const {
@@ -287,7 +303,7 @@ void DummyMemory::FillWithOnes(const Request& request) const {
 
 DummyMemory::~DummyMemory() {
   for (const auto& [slot, data] : former_) tensors_->Bind(slot, data);
-  if (memory_ == nullptr) return;
+  if (memory_ == nullptr || !is_owner_) return;
   if (!is_mapped()) {
     std::free(memory_);
   } else {

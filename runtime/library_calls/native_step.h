@@ -123,7 +123,7 @@ template <class Build, class F>
 std::unique_ptr<PreparedStep> PrepareIterator(const Request& request,
                                               Build build, F fn,
                                               Purity purity = kPure) {
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kAddresses);
   auto step = std::make_unique<IteratorStep<F>>(request, build(), std::move(fn),
                                                 purity);
   if (!step->Plan(request)) return nullptr;

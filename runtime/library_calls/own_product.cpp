@@ -328,7 +328,7 @@ class RequestTrial final : public ProductTrial {
 
   std::vector<Range> Place() override {
     memory_.reset();  // gives the tensors back first
-    memory_.emplace(request_);
+    memory_.emplace(request_, DummyMemory::Use::kRuns);
     std::vector<Range> ranges;
     for (const ByteRange& range : RangesOf(request_)) {
       ranges.push_back({range.first.In(memory_->slots()), range.bytes});

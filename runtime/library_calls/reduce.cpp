@@ -159,7 +159,7 @@ std::unique_ptr<PreparedStep> PrepareSum(const Request& request) {
       c10::isReducedFloatingType(result.scalar_type())) {
     return PrepareStructured<native::structured_sum_out>(request);
   }
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kAddresses);
   auto chain = std::make_unique<ChainStep>(request);
   if (!AddSum(chain.get(), request, a.self.Get(), a.dims.Get(), a.keepdim.Get(),
               result)) {
@@ -182,7 +182,7 @@ std::unique_ptr<PreparedStep> PrepareMean(const Request& request) {
   } else {
     for (std::int64_t d : *dims) count *= self.size(d);
   }
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kAddresses);
   auto chain = std::make_unique<ChainStep>(request);
   if (!AddSum(chain.get(), request, self, dims, a.keepdim.Get(), result) ||
       !AddDivision(chain.get(), request, result, count)) {
@@ -202,7 +202,7 @@ std::unique_ptr<PreparedStep> PrepareMseLoss(const Request& request) {
   if (!IsFullFloat(result) || input.scalar_type() != target.scalar_type()) {
     return nullptr;
   }
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kAddresses);
   auto chain = std::make_unique<ChainStep>(request);
   at::Tensor scratch;
   at::TensorIterator iterator =

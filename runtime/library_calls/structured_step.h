@@ -17,10 +17,13 @@
 
 #include <array>
 #include <memory>
+#include <optional>
+#include <string>
 #include <type_traits>
 
 #include "runtime/library_calls/iterator_step.h"
 #include "runtime/library_calls/params.h"
+#include "runtime/library_calls/trial.h"
 
 namespace tjit::runtime {
 
@@ -144,8 +147,9 @@ class Step final : public PreparedStep {
                  outputs_);
     });
   }
-  bool PreparePatches(const Request& request, int scalar,
-                      const DummyMemory& memory);
+  bool PreparePatches(const Request& request, int scalar);
+  // Runs the kernel over ones; nothing where it throws or takes too long.
+  std::optional<bool> LeavesIterator(const Request& request);
 
   Params params_;
   std::array<at::Tensor, kOutputs<S>> outputs_;
@@ -157,7 +161,9 @@ class Step final : public PreparedStep {
 
 template <class S>
 bool Step<S>::Prepare(const Request& request, Purity purity) {
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, purity == kComputesInMeta
+                                        ? DummyMemory::Use::kRuns
+                                        : DummyMemory::Use::kAddresses);
   kernel_ = std::make_unique<Kernel<S>>(outputs_, is_functional_);
   try {
     CallMeta(kernel_.get());
@@ -171,7 +177,7 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
   }
   if constexpr (kHasIterator<S>) {
     const int scalar = purity == kPureWrapped ? 0 : IteratorPatches::kNone;
-    if (PreparePatches(request, scalar, memory)) {
+    if (PreparePatches(request, scalar)) {
       uses_tensors_ = purity == kReadsTensors;
     } else {
       kernel_.reset();
@@ -181,8 +187,22 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
 }
 
 template <class S>
-bool Step<S>::PreparePatches(const Request& request, int scalar,
-                             const DummyMemory& memory) {
+std::optional<bool> Step<S>::LeavesIterator(const Request& request) {
+  const DummyMemory memory(request, DummyMemory::Use::kRuns);
+  if (!memory.is_small()) return std::nullopt;
+  memory.FillWithOnes(request);
+  patches_.Apply(kernel_.get(), memory.slots(), ScalarsOf(request).data());
+  const IteratorShape shape(*kernel_);
+  try {
+    CallImpl(kernel_.get());
+  } catch (const c10::Error&) {
+    return std::nullopt;  // a converted operand may divide by zero
+  }
+  return shape.IsUnchanged(*kernel_);
+}
+
+template <class S>
+bool Step<S>::PreparePatches(const Request& request, int scalar) {
   if constexpr (kHasIterator<S>) {
     if (!patches_.Plan(*kernel_, request, scalar)) return false;
     // Kernels that read a one-element operand as a scalar remove it.
@@ -191,15 +211,11 @@ bool Step<S>::PreparePatches(const Request& request, int scalar,
       may_change |= kernel_->is_scalar(i);
     }
     if (!may_change) return true;
-    if (!memory.is_small()) return false;
-    const IteratorShape shape(*kernel_);
-    memory.FillWithOnes(request);
-    try {
-      CallImpl(kernel_.get());
-    } catch (const c10::Error&) {
-      return false;  // an operand that was converted before may divide by zero
-    }
-    return shape.IsUnchanged(*kernel_);
+    // Other sizes are another iterator of the same kind: to run each would take
+    // longer than several runs of the op.
+    static auto& verdicts = *new TrialVerdicts<std::string>;
+    return verdicts.Of(KindOf(*kernel_), /*trials=*/nullptr,
+                       [&] { return LeavesIterator(request); });
   }
   return true;
 }

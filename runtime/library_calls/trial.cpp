@@ -29,7 +29,7 @@ std::vector<ScalarValue> ScalarsOf(const Request& request) {
 }
 
 std::string RunOnRandom(const Request& request, PreparedStep* step) {
-  const DummyMemory memory(request);
+  const DummyMemory memory(request, DummyMemory::Use::kRuns);
   const bool is_double =
       c10::toRealValueType(request.results[0].scalar_type()) == at::kDouble;
   const std::vector<ByteRange> ranges = RangesOf(request);

@@ -590,6 +590,22 @@ TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
   }
 }
 
+// Whether a kernel leaves its iterator as it is was tried in one size for all,
+// also for those that are too large to be tried.
+TEST(LibraryCalls, OtherSizesAreNotTried) {
+  for (const std::int64_t rows : {32, 1 << 16}) {
+    const std::vector<Case> cases = {
+        {"aten::mul.Tensor", "", TJIT_CALL(d.Dense({rows, 24}), d.Dense({1}))},
+        {"aten::div.Tensor", "", TJIT_CALL(d.Dense({rows, 24}), d.Dense({1}))},
+    };
+    for (const Case& c : cases) {
+      RecordedCall call(c.name, c.maker);
+      EXPECT_FALSE(call.step().uses_tensors()) << c.name << " " << rows;
+      EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name << " " << rows;
+    }
+  }
+}
+
 // A product of a size that was not tried yet is libtorch's own until it may be.
 TEST(LibraryCalls, StepsGoWithoutTrialsAtFirst) {
   const Case c = {"aten::mm", "",
