@@ -446,8 +446,8 @@ void CountForeignLive(std::int64_t bytes) { Shared().AddLive(bytes); }
 
 namespace {
 
-// One of the thread's own; or null. Those with a tensor around them stay for
-// tensors of their class: they would be taken apart in each step.
+// One of the thread's own; or null. Larger ones with a tensor around them stay
+// for tensors: they would be taken apart in each step.
 Block* PopOwn(ThreadCache* cache, unsigned size_class, std::size_t bytes) {
   FreeList* const recycled = &cache->recycled_lists[size_class];
   if (recycled->head != nullptr) {

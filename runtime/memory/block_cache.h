@@ -1,22 +1,27 @@
 // Where blocks come from and go to: size classes, free lists, the system.
 //
 // How: a request is rounded up to one of 248 size classes (multiples of 64 up
-// to 512 bytes, then eight per doubling: at most 12.5 % waste). A class has a
-// free list per thread and a shared one behind it; lists move in batches. From
-// 32 KiB on a block has up to a page more, which is counted nowhere.
+// to 512 bytes, then eight per doubling: at most 12.5 % more than asked for). A
+// class has a free list per thread and a shared one behind it; lists move in
+// batches. From 32 KiB on a block has up to a page more, which is counted
+// nowhere.
 //
-//   AcquireBlock: own list | own lists of the next two classes | batch from the
-//                 shared list, or one of the next two | c10::alloc_cpu
+//   AcquireBlock: own list | own list of blocks with a tensor | own lists of
+//   the
+//                 next two classes | batch from the shared list, or from one of
+//                 the next two | c10::alloc_cpu
 //   RecycleBlock: own list | half of it to the shared list | the system
 //
 // A block stays in its class, whatever it serves for. So a program whose sizes
-// differ from step to step goes on in the memory of other sizes, up to 28 %
-// larger, and of at most 4 MiB. Else it filled the lists of each class: 9.7 MB
-// instead of 5.9 in a program that has 0.5 at once.
+// differ from step to step goes on in the memory of other sizes, of at most 4
+// MiB, that has up to a quarter more than the class, or up to 128 bytes. Else
+// it filled the lists of each class: 9.7 MB instead of 5.9 in a program that
+// has 0.5 at once.
 //
 // Blocks with a tensor around them (tensor_recycler.h) have lists of their own,
-// which only threads have: whoever just wants memory takes them last, and slots
-// without memory, which are kept there for reuse, too, never.
+// which only threads have. Whoever just wants memory takes them behind those of
+// its class without, and none of another class; slots without memory, which are
+// kept there for reuse, too, never.
 //
 // Note [Colours]
 // A load waits for an earlier store whose address ends in the same twelve bits,
@@ -33,14 +38,16 @@
 //
 // Invariants: (1) Cached bytes <= max(floor, peak - live): the process never
 // holds more than its own peak and the floor, which is 16 MiB for each thread
-// and at most 64. Programs whose sizes vary reach it. Thread caches draw
-// budgets from that sum, so no thread has to ask on the fast path. What was
-// used least recently goes first. (2) A block on a list has its next_free(),
-// and poisoned data under AddressSanitizer. (3) Nothing here is ever destroyed.
-// Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
-// held across fork; lists of the parent's other threads are lost to the child.
-// Fork handlers that allocate must be registered after InstallAllocator().
-// Tested by: tests/runtime/memory/block_test.cpp
+// and at most 64. Live bytes are those that were asked for: of blocks that
+// serve for smaller ones up to 37.5 % more are held. Programs whose sizes vary
+// reach the floor. Thread caches draw budgets from that sum, so no thread has
+// to ask on the fast path. What was used least recently goes first. (2) A block
+// on a list has its next_free(), and poisoned data under AddressSanitizer. (3)
+// Nothing here is ever destroyed. Threads: any. No lock on a hit in the
+// thread's own list. Fork: the lock is held across fork; lists of the parent's
+// other threads are lost to the child. Fork handlers that allocate must be
+// registered after InstallAllocator(). Tested by:
+// tests/runtime/memory/block_test.cpp
 #pragma once
 
 #include <array>

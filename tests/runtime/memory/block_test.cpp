@@ -195,10 +195,14 @@ TEST_F(BlockTest, ALargerBlockServesWhereAClassHasNone) {
     FreeBlock(first);
     Block* const three_less = AllocateBlock(bytes * 7 / 10, true);
     EXPECT_NE(three_less, first);
+    const std::int64_t cached = CachedBytes();
     Block* const two_less = AllocateBlock(bytes * 8 / 10, true);
     EXPECT_EQ(two_less, first);
     EXPECT_EQ(two_less->bytes, bytes * 8 / 10);
     FreeBlock(two_less);
+    if (bytes < 1 << 20) {
+      EXPECT_EQ(CachedBytes(), cached);
+    }
     Block* const own = AllocateBlock(bytes, true);
     EXPECT_EQ(own, first);  // it stayed in its class
     FreeBlock(own);
@@ -209,6 +213,25 @@ TEST_F(BlockTest, ALargerBlockServesWhereAClassHasNone) {
   Block* const large = AllocateBlock(std::size_t{7} << 20, true);
   EXPECT_GT(CachedBytes(), 7 << 20);  // that of 8 MiB is there still
   FreeBlock(large);
+}
+
+// One of them is taken, and the others go on the thread's list of their class.
+TEST_F(BlockTest, LargerBlocksThatAThreadHasLeftServe) {
+  TrimCache();
+  FreeBlock(AllocateBlock(1, true));
+  std::vector<Block*> left(6);
+  std::thread([&] {
+    for (Block*& block : left) block = AllocateBlock(1280, true);
+    for (Block* const block : left) FreeBlock(block);
+  }).join();
+  const std::int64_t cached = CachedBytes();
+  std::vector<Block*> taken(6);
+  for (Block*& block : taken) block = AllocateBlock(1100, true);
+  EXPECT_TRUE(std::is_permutation(taken.begin(), taken.end(), left.begin(),
+                                  left.end()));
+  EXPECT_EQ(CachedBytes(), cached - 6 * 1280);
+  for (Block* const block : taken) FreeBlock(block);
+  EXPECT_EQ(CachedBytes(), cached);
 }
 
 TEST_F(BlockTest, CountsLiveAndPeak) {

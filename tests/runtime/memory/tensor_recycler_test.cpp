@@ -150,6 +150,7 @@ TEST_F(TensorRecyclerTest, ServesForTwoClassesBelow) {
   const void* const impl = t.unsafeGetTensorImpl();
   t.reset();
   ASSERT_EQ(Recycled(), 1u);
+  const std::int64_t cached = CachedBytes();
   EXPECT_FALSE(AcquireRecycled(*three_less, 0).defined());
   // Who wants memory alone does not take it apart.
   const at::Tensor memory = MakeNew(*two_less);
@@ -163,6 +164,7 @@ TEST_F(TensorRecyclerTest, ServesForTwoClassesBelow) {
   EXPECT_EQ(LiveBytes(), live - 256 + 1024);
   t.reset();
   EXPECT_EQ(Recycled(), 1u);
+  EXPECT_EQ(CachedBytes(), cached);
   t = AcquireRecycled(*larger, 0);  // it stayed in its class
   ASSERT_TRUE(t.defined());
   EXPECT_EQ(t.unsafeGetTensorImpl(), impl);
