@@ -132,6 +132,10 @@ std::vector<std::int32_t> GroupKey::ToNumbers(
   return result;
 }
 
+KeptFunction::KeptFunction(ir::Function f) : function(std::move(f)) {
+  kept.Set(sizeof(*this) + ir::KeptBytesOf(function));
+}
+
 const CachedGroup* GroupCache::Find(const GroupKey& key) {
   const auto found = groups_.find(key.text);
   if (found == groups_.end()) return nullptr;
@@ -141,16 +145,8 @@ const CachedGroup* GroupCache::Find(const GroupKey& key) {
 
 const CachedGroup& GroupCache::Add(GroupKey key, CachedGroup group) {
   MakeRoom(key);
-  // Groups of other sizes share one, and groups like it the function.
-  const bool is_own = group.general != nullptr &&
-                      group.general.use_count() == 1 &&
-                      group.general->function.use_count() == 1;
-  const auto [at, is_new] =
-      groups_.insert_or_assign(std::move(key.text), std::move(group));
-  if (is_own && is_new) {
-    function_bytes_ += ir::KeptBytesOf(*at->second.general->function);
-  }
-  return at->second;
+  return groups_.insert_or_assign(std::move(key.text), std::move(group))
+      .first->second;
 }
 
 void GroupCache::AddPrecompiled(GroupKey key, Lowered lowered) {

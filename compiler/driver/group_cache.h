@@ -22,6 +22,7 @@
 #include "absl/types/span.h"
 #include "compiler/driver/kernel.h"
 #include "compiler/lower/lower.h"
+#include "support/kept_bytes.h"
 
 namespace tjit {
 
@@ -43,10 +44,18 @@ struct GroupKey {
   std::vector<std::int32_t> slots;  // by number
 };
 
+// A function that groups share; counts itself (Kept::kCode).
+struct KeptFunction {
+  explicit KeptFunction(ir::Function f);
+
+  const ir::Function function;
+  KeptShare kept{Kept::kCode};
+};
+
 // What other sizes need of a group: what it was lowered to, its slots by number
 // of its key.
 struct GeneralGroup {
-  std::shared_ptr<const ir::Function> function;  // shared with groups like it
+  std::shared_ptr<const KeptFunction> kept;
   std::vector<std::int32_t> external_slots;
   std::vector<std::int32_t> return_slots;
   std::vector<ScalarSource> scalars;

@@ -77,11 +77,12 @@ void KernelCache::Precompile(const ir::Function& function, Engine* engine) {
   precompiled_.emplace(std::move(text), std::move(simpler));
 }
 
-std::shared_ptr<const ir::Function> KernelCache::Entry::Share(
+std::shared_ptr<const KeptFunction> KernelCache::Entry::Share(
     ir::Function function) {
-  std::shared_ptr<const ir::Function> shared = function_.lock();
+  std::shared_ptr<const KeptFunction> shared = function_.lock();
   if (shared == nullptr) {
-    shared = std::make_shared<const ir::Function>(std::move(function));
+    // In memory of its own, which goes although the entry knows of it.
+    shared.reset(new KeptFunction(std::move(function)));
     function_ = shared;
   }
   return shared;

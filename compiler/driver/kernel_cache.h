@@ -38,10 +38,10 @@ class KernelCache {
 
     // The one copy of `function` that whoever keeps it shares. REQUIRES: this
     // is its entry.
-    std::shared_ptr<const ir::Function> Share(ir::Function function);
+    std::shared_ptr<const KeptFunction> Share(ir::Function function);
 
    private:
-    std::weak_ptr<const ir::Function> function_;
+    std::weak_ptr<const KeptFunction> function_;
   };
   // The kernel of `function`, compiled unless it was before (*was_there).
   // Valid until the next one.

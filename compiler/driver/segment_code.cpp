@@ -251,7 +251,8 @@ class FunctionSegmentCompiler : public SegmentCompiler {
       return false;
     }
     made->shape.symbols = SizesOf(general.symbols, steps);
-    if (!MatchesAt(made->shape.symbols, *general.function, numbers.function) ||
+    if (!MatchesAt(made->shape.symbols, general.kept->function,
+                   numbers.function) ||
         !other.kernel->Shape(&made->shape, &made->why_not)) {
       return false;
     }
@@ -266,7 +267,7 @@ class FunctionSegmentCompiler : public SegmentCompiler {
     made->kernel = kernel;
     made->reads = made->memory = general.external_slots;
     const std::vector<std::int32_t>& returns = general.return_slots;
-    for (const ir::WriteBack& write : general.function->writes) {
+    for (const ir::WriteBack& write : general.kept->function.writes) {
       made->writes.push_back(
           made->reads[static_cast<std::size_t>(write.to.value)]);
     }
