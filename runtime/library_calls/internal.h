@@ -85,8 +85,9 @@ inline bool IsNoScalar(const ScalarValue& v) {
 // read a row of a storage of megabytes.
 class DummyMemory {
  public:
-  // kAddresses: nobody reads or writes it, and all have the same piece, as to
-  // map one takes longer than to build an iterator.
+  // kAddresses: nobody writes it, and all have the same piece, as to map one
+  // takes longer than to build an iterator. Operands that libtorch converts are
+  // read, as zeros.
   enum class Use : std::uint8_t { kAddresses, kRuns };
   DummyMemory(const Request& request, Use use);
   ~DummyMemory();
@@ -115,6 +116,9 @@ class DummyMemory {
   char* memory_ = nullptr;
   bool is_owner_ = true;  // of it
 };
+
+// The first byte of the piece of kAddresses, for tests; null: there is none.
+const char* AddressesOfAll();
 
 using Factory = std::unique_ptr<PreparedStep> (*)(const Request&);
 

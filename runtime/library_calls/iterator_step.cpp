@@ -55,7 +55,7 @@ void IteratorPatches::Convert(const at::TensorIteratorBase& it,
   }
 }
 
-std::string KindOf(const at::TensorIteratorBase& it) {
+std::string KindOf(const at::TensorIteratorBase& it, const Request& request) {
   std::string kind;
   for (int i = 0; i < it.ntensors(); ++i) {
     const at::OperandInfo& op = it.operand(i);
@@ -64,6 +64,9 @@ std::string KindOf(const at::TensorIteratorBase& it) {
     kind.push_back(static_cast<char>(int{it.is_scalar(i)} |
                                      int{op.is_output} << 1 |
                                      int{op.is_read_write} << 2));
+  }
+  for (const std::uint64_t word : request.step.statics) {
+    kind.append(reinterpret_cast<const char*>(&word), sizeof(word));
   }
   return kind;
 }

@@ -65,8 +65,10 @@ class IteratorPatches {
 };
 
 // What decides whether a kernel changes an iterator, besides the kernel: types
-// of the operands, what is done with them, and which of them have one element.
-std::string KindOf(const at::TensorIteratorBase& it);
+// of the operands, what is done with them, which of them have one element, and
+// arguments like a rounding mode. (In libtorch 2.13 products and quotients of
+// bf16 and f16 by one element take that operand out.)
+std::string KindOf(const at::TensorIteratorBase& it, const Request& request);
 
 // What a kernel must leave as it was for an iterator to serve again.
 class IteratorShape {

@@ -147,8 +147,9 @@ class Step final : public PreparedStep {
                  outputs_);
     });
   }
-  bool PreparePatches(const Request& request, int scalar);
-  // Runs the kernel over ones; nothing where it throws or takes too long.
+  bool PreparePatches(const Request& request, int scalar,
+                      const DummyMemory& memory);
+  // Runs the kernel over ones; nothing where it throws.
   std::optional<bool> LeavesIterator(const Request& request);
 
   Params params_;
@@ -177,7 +178,7 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
   }
   if constexpr (kHasIterator<S>) {
     const int scalar = purity == kPureWrapped ? 0 : IteratorPatches::kNone;
-    if (PreparePatches(request, scalar)) {
+    if (PreparePatches(request, scalar, memory)) {
       uses_tensors_ = purity == kReadsTensors;
     } else {
       kernel_.reset();
@@ -189,7 +190,6 @@ bool Step<S>::Prepare(const Request& request, Purity purity) {
 template <class S>
 std::optional<bool> Step<S>::LeavesIterator(const Request& request) {
   const DummyMemory memory(request, DummyMemory::Use::kRuns);
-  if (!memory.is_small()) return std::nullopt;
   memory.FillWithOnes(request);
   patches_.Apply(kernel_.get(), memory.slots(), ScalarsOf(request).data());
   const IteratorShape shape(*kernel_);
@@ -202,7 +202,8 @@ std::optional<bool> Step<S>::LeavesIterator(const Request& request) {
 }
 
 template <class S>
-bool Step<S>::PreparePatches(const Request& request, int scalar) {
+bool Step<S>::PreparePatches(const Request& request, int scalar,
+                             const DummyMemory& memory) {
   if constexpr (kHasIterator<S>) {
     if (!patches_.Plan(*kernel_, request, scalar)) return false;
     // Kernels that read a one-element operand as a scalar remove it.
@@ -214,8 +215,9 @@ bool Step<S>::PreparePatches(const Request& request, int scalar) {
     // Other sizes are another iterator of the same kind: to run each would take
     // longer than several runs of the op.
     static auto& verdicts = *new TrialVerdicts<std::string>;
-    return verdicts.Of(KindOf(*kernel_), /*trials=*/nullptr,
-                       [&] { return LeavesIterator(request); });
+    return verdicts.Of(KindOf(*kernel_, request), /*trials=*/nullptr, [&] {
+      return memory.is_small() ? LeavesIterator(request) : std::nullopt;
+    });
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,18 @@ void Fill(TraceNode* node) {
   empty.geometry = Vector(0);
   node->step.results = {fresh, alias, undefined, empty};
   node->new_slots = {{16, 0}};
+}
+
+TEST(CompactStepTest, FormsGoWithIt) {
+  auto node = std::make_unique<TraceNode>();
+  Fill(node.get());
+  const std::weak_ptr<const TensorTemplate> form = TemplateOf(Vector(5));
+  EXPECT_TRUE(form.expired());
+  CompactStep::Make(node.get(), true);
+  const std::weak_ptr<const TensorTemplate> held = TemplateOf(Vector(5));
+  EXPECT_FALSE(held.expired());
+  node.reset();
+  EXPECT_TRUE(held.expired());
 }
 
 TEST(CompactStepTest, HoldsWhatWasRecorded) {
