@@ -157,18 +157,20 @@ class ExplainTest(Case):
         self.assertIn("tjit saw no op: the program called no op", done.stderr)
 
 
-def up_to_three_times(test):
+def up_to(times):
     """Of a test that compares times: a busy machine changes its speed within a
     process, and from one to the next."""
-    @functools.wraps(test)
-    def repeated(self):
-        for tries in range(3):
-            try:
-                return test(self)
-            except AssertionError:
-                if tries == 2:
-                    raise
-    return repeated
+    def decorate(test):
+        @functools.wraps(test)
+        def repeated(self):
+            for tries in range(times):
+                try:
+                    return test(self)
+                except AssertionError:
+                    if tries == times - 1:
+                        raise
+        return repeated
+    return decorate
 
 
 class GainsTest(Case):
@@ -185,7 +187,7 @@ class GainsTest(Case):
         self.assertGreater(value, other / factor)
         self.assertLess(value, other * factor)
 
-    @up_to_three_times
+    @up_to(3)
     def test_times_are_the_programs_own(self):
         # Of the program's clock: its first steps, its last ones.
         did, text, eager_ns, replay_ns = self.timed()
@@ -229,7 +231,7 @@ class GainsTest(Case):
             won, 1e-6 * (sequence["eager_ns"] - sequence["replay_ns"]) *
             replays, delta=0.01 * of)
 
-    @up_to_three_times
+    @up_to(6)  # speeds of processes, which one slow stretch tells apart
     def test_compiled_and_library_times_are_the_programs_own(self):
         # The least of three runs: what else runs makes times longer only.
         codes, compiled, library = [], [], []
