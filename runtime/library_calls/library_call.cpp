@@ -22,15 +22,22 @@ namespace {
 
 constexpr std::uint64_t kAlignment = 64;
 
+// Pages of zeros; those that are only read take no memory. Null: there are
+// none.
+char* MapZeros(std::uint64_t bytes) {
+  void* const mapped =
+      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return mapped == MAP_FAILED ? nullptr : static_cast<char*>(mapped);
+}
+
 // So many bytes of zeros that nobody writes; null: there are none. Of larger
 // tensors a run takes longer than to map them, and a process that locks its
 // memory has all of these.
 char* SharedAddresses(std::uint64_t bytes) {
   constexpr std::size_t kAll = std::size_t{4} << 20;
-  static void* const all =
-      ::mmap(nullptr, kAll, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return bytes > kAll || all == MAP_FAILED ? nullptr : static_cast<char*>(all);
+  static char* const all = MapZeros(kAll);
+  return bytes > kAll ? nullptr : all;
 }
 
 using FactoryMap = std::unordered_map<std::string_view, Factory>;
@@ -285,16 +292,10 @@ DummyMemory::DummyMemory(const Request& request, Use use)
 const char* AddressesOfAll() { return SharedAddresses(1); }
 
 char* DummyMemory::NewMemory() const {
-  if (is_mapped()) {  // pages that are only read stay the zero page
-    void* const mapped =
-        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    TORCH_CHECK(mapped != MAP_FAILED, "out of memory");
-    return static_cast<char*>(mapped);
-  }
-  void* const memory = std::aligned_alloc(kAlignment, bytes_);
+  void* const memory =
+      is_mapped() ? MapZeros(bytes_) : std::aligned_alloc(kAlignment, bytes_);
   TORCH_CHECK(memory != nullptr, "out of memory");
-  std::memset(memory, 1, bytes_);
+  if (!is_mapped()) std::memset(memory, 1, bytes_);
   return static_cast<char*>(memory);
 }
 

@@ -172,17 +172,6 @@ void SharedCache::TakeBackBudget(ThreadCache* cache) {
   bytes_ -= budget;
 }
 
-// The class itself or the first of the larger ones of which has_free() holds;
-// the class itself where none is.
-template <class HasFree>
-unsigned ClassWithFree(unsigned size_class, HasFree has_free) {
-  const unsigned last = std::min(size_class + kLargerClasses, kMostWithLarger);
-  for (unsigned c = size_class; c <= last; ++c) {
-    if (has_free(c)) return c;
-  }
-  return size_class;
-}
-
 Block* SharedCache::Acquire(unsigned size_class, ThreadCache* cache) {
   const MutexLock lock(mutex_);
   size_class = ClassWithFree(size_class,

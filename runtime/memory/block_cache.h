@@ -6,10 +6,8 @@
 // batches. From 32 KiB on a block has up to a page more, which is counted
 // nowhere.
 //
-//   AcquireBlock: own list | own list of blocks with a tensor | own lists of
-//   the
-//                 next two classes | batch from the shared list, or from one of
-//                 the next two | c10::alloc_cpu
+//   AcquireBlock: own list | own list with tensors | next two own lists | batch
+//                 from the shared list, or the next two | c10::alloc_cpu
 //   RecycleBlock: own list | half of it to the shared list | the system
 //
 // A block stays in its class, whatever it serves for. So a program whose sizes
@@ -43,11 +41,11 @@
 // reach the floor. Thread caches draw budgets from that sum, so no thread has
 // to ask on the fast path. What was used least recently goes first. (2) A block
 // on a list has its next_free(), and poisoned data under AddressSanitizer. (3)
-// Nothing here is ever destroyed. Threads: any. No lock on a hit in the
-// thread's own list. Fork: the lock is held across fork; lists of the parent's
-// other threads are lost to the child. Fork handlers that allocate must be
-// registered after InstallAllocator(). Tested by:
-// tests/runtime/memory/block_test.cpp
+// Nothing here is ever destroyed.
+// Threads: any. No lock on a hit in the thread's own list. Fork: the lock is
+// held across fork; lists of the parent's other threads are lost to the child.
+// Fork handlers that allocate must be registered after InstallAllocator().
+// Tested by: tests/runtime/memory/block_test.cpp, larger_blocks_test.cpp
 #pragma once
 
 #include <array>

@@ -3,6 +3,7 @@
 // Tested by: tests/runtime/memory/block_test.cpp
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -47,6 +48,16 @@ inline constexpr std::array<std::int64_t, kSizeClasses> kClassBytes = [] {
 // blocks up to the second constant.
 constexpr unsigned kLargerClasses = 2;
 constexpr unsigned kMostWithLarger = SizeClassOf(std::size_t{4} << 20);
+// The class itself or the first of these of which has_free() holds; the class
+// itself where none is.
+template <class HasFree>
+unsigned ClassWithFree(unsigned size_class, HasFree has_free) {
+  const unsigned last = std::min(size_class + kLargerClasses, kMostWithLarger);
+  for (unsigned c = size_class; c <= last; ++c) {
+    if (has_free(c)) return c;
+  }
+  return size_class;
+}
 // Larger blocks go to the shared lists at once.
 constexpr unsigned kLocalClasses = SizeClassOf(std::size_t{256} << 10) + 1;
 // Slots without memory (reserved_block.h), of 64 KiB << 0 .. 8, are kept for

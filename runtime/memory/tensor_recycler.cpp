@@ -2,8 +2,6 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
-
 #include "runtime/memory/reserved_block.h"
 
 namespace tjit::runtime {
@@ -107,13 +105,11 @@ std::uint8_t TensorRecycler::ClassOf(std::uint64_t bytes) {
 }
 
 FreeList* TensorRecycler::LargerList(ThreadCache* cache, unsigned size_class) {
-  const unsigned end = std::min(size_class + 1 + kLargerClasses, kLocalClasses);
-  for (unsigned c = size_class + 1; c < end; ++c) {
-    if (cache->recycled_lists[c].head != nullptr) {
-      return &cache->recycled_lists[c];
-    }
-  }
-  return nullptr;
+  const unsigned c = ClassWithFree(size_class, [cache](unsigned candidate) {
+    return candidate < kLocalClasses &&
+           cache->recycled_lists[candidate].head != nullptr;
+  });
+  return c == size_class ? nullptr : &cache->recycled_lists[c];
 }
 
 // Its block is somebody else's by now.

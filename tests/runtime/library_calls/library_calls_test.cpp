@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "runtime/library_calls/internal.h"
 #include "runtime/memory/block.h"
 #include "runtime/memory/placement_scope.h"
 #include "tests/runtime/library_calls/make_tensors.h"
@@ -33,12 +32,6 @@ struct Case {
   Maker maker;
   Way way = Way::kDirect;
 };
-
-#define TJIT_CALL(...)                     \
-  [=](int seed) {                          \
-    Data d(seed);                          \
-    return torch::jit::Stack{__VA_ARGS__}; \
-  }
 
 const c10::IValue kNone;
 const std::int64_t kMean = 1;
@@ -588,47 +581,6 @@ TEST(LibraryCalls, SmallTrainingStepUsesNoTensors) {
     RecordedCall call(c.name, c.maker);
     EXPECT_FALSE(call.step().uses_tensors()) << c.name << " " << c.what;
     EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name << " " << c.what;
-  }
-}
-
-// What is looked at by its addresses alone takes no memory of its own, and
-// nobody writes it: not where libtorch converts an operand either.
-TEST(LibraryCalls, AddressesAreZerosForAll) {
-  const std::vector<Case> cases = {
-      {"aten::add.Tensor", "",
-       TJIT_CALL(d.Dense({100, 64}), d.Dense({100, 64}), 1)},
-      {"aten::mul.Tensor", "", TJIT_CALL(d.Dense({100, 64}), d.Dense({1}))},
-      {"aten::add.Tensor", "",
-       TJIT_CALL(d.Dense({100, 64}), d.Dense({100, 64}).to(at::kLong), 1)},
-      {"aten::sum.dim_IntList", "",
-       TJIT_CALL(d.Dense({100, 64}), Ints{1}, false, c10::nullopt)},
-      {"aten::mm", "", TJIT_CALL(d.Dense({100, 64}), d.Dense({64, 9}))},
-  };
-  const char* const zeros = AddressesOfAll();
-  ASSERT_NE(zeros, nullptr);
-  for (const Case& c : cases) {
-    RecordedCall call(c.name, c.maker);
-    call.step();
-    for (std::size_t i = 0; i < 100 * 64 * 4 * 2; ++i) {
-      ASSERT_EQ(zeros[i], 0) << c.name << " " << i;
-    }
-    EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name;
-  }
-}
-
-// Whether a kernel leaves its iterator as it is was tried in one size for all,
-// also for those that are too large to be tried.
-TEST(LibraryCalls, OtherSizesAreNotTried) {
-  for (const std::int64_t rows : {32, 1 << 16}) {
-    const std::vector<Case> cases = {
-        {"aten::mul.Tensor", "", TJIT_CALL(d.Dense({rows, 24}), d.Dense({1}))},
-        {"aten::div.Tensor", "", TJIT_CALL(d.Dense({rows, 24}), d.Dense({1}))},
-    };
-    for (const Case& c : cases) {
-      RecordedCall call(c.name, c.maker);
-      EXPECT_FALSE(call.step().uses_tensors()) << c.name << " " << rows;
-      EXPECT_EQ(call.Compare(&call.step(), 1), "") << c.name << " " << rows;
-    }
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/stack.h>
 
 #include <cstdint>
 #include <string>
@@ -38,5 +39,12 @@ class Data {
   std::uint64_t Next();
   std::uint64_t state_;
 };
+
+// A Maker (recorded_call.h) of these arguments, from a source `d`.
+#define TJIT_CALL(...)                     \
+  [=](int seed) {                          \
+    Data d(seed);                          \
+    return torch::jit::Stack{__VA_ARGS__}; \
+  }
 
 }  // namespace tjit::runtime::testing
