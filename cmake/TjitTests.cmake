@@ -40,6 +40,25 @@ function(tjit_add_script_test name)
   tjit_test_properties(${name} ${ARGN})
 endfunction()
 
+# tjit_add_avx2_test(test_program [FILTER] [TIMEOUT] [ENV] [LABELS])
+# The same test as on a processor without AVX-512: eager runs its kernels for
+# AVX2, whose vectors are half as long, and compiled code has to have their bits.
+# Skipped on such a processor, where the test itself is this one.
+function(tjit_add_avx2_test test)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FILTER" "ENV")
+  string(REGEX REPLACE "_test$" "_avx2_test" name ${test})
+  set(filter)
+  if(arg_FILTER)
+    set(filter --gtest_filter=${arg_FILTER})
+  endif()
+  tjit_add_script_test(${name}
+    COMMAND ${PROJECT_SOURCE_DIR}/tests/where_avx512.sh $<TARGET_FILE:${test}>
+      ${filter}
+    ENV ${arg_ENV} ONEDNN_MAX_CPU_ISA=AVX2 ATEN_CPU_CAPABILITY=avx2
+    ${arg_UNPARSED_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+endfunction()
+
 # What both kinds share: time limit, neighbours, environment, labels.
 function(tjit_test_properties name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH_PCH;SERIAL" "TIMEOUT"
