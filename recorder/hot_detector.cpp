@@ -39,8 +39,7 @@ void HotDetector::Break() {
   Push(token, flags, live);
   const std::uint32_t distance = RecordFingerprint();
   if (period_ != 0) {
-    if (GoesOn()) {
-      elements_ += elements;
+    if (GoesOn(elements)) {
       if (++run_ >= next_close_) {
         next_close_ += period_;
         return Close();
@@ -56,11 +55,16 @@ void HotDetector::Break() {
 
 // In a loop of a few ops over operands that are drawn all tokens would be
 // alike, in whatever order they come.
-bool HotDetector::GoesOn() {
+bool HotDetector::GoesOn(std::int64_t elements) {
   const std::uint64_t last = n() - 1, before = last - period_;
-  if (ring_[last] == ring_[before]) return true;
+  if (ring_[last] == ring_[before]) {
+    ++exact_run_;
+    elements_ += elements;
+    return true;
+  }
   if (period_ < kAnchor || !ring_.AreAlike(last, before)) return false;
-  is_loose_ = true;
+  exact_run_ = 0;
+  elements_ = 0;
   return true;
 }
 
@@ -230,8 +234,8 @@ HotDetector::Candidate HotDetector::SearchShort(std::uint64_t maybe) {
 HotDetector::Candidate HotDetector::Hold(Match match) {
   period_ = match.period;
   run_ = match.run;
+  exact_run_ = run_;
   elements_ = 0;
-  is_loose_ = false;
   eligible_ = 0;
   is_closed_ = false;
   inner_due_ = false;
@@ -257,8 +261,9 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     16 times and its ops had 2^30 elements: half a second of one loop is
 //     worth a trace whatever is around it.
 //     Where tokens are alike and not equal (token_ring.h) that takes 8,192
-//     tokens, 32,768 if the stream has a boundary, and elements do not count;
-//     or
+//     tokens, 32,768 if the stream has a boundary, and elements do not count.
+//     The first iteration meets the loop's constants for the first time, so its
+//     tokens are but alike: equal ones count from the last of these on; or
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
@@ -346,12 +351,12 @@ bool HotDetector::MayPromote() const {
   if (boundary > n() - period_) return true;
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
-  const std::uint64_t enough =
-      is_loose_ ? EnoughOfLoose() : policy::kOuterLoopRun;
-  if (IsOuter(run_ + period_, std::max(2 * std::uint64_t{period_}, enough))) {
+  const std::uint64_t twice = 2 * std::uint64_t{period_};
+  if (IsOuter(exact_run_ + period_, std::max(twice, policy::kOuterLoopRun)) ||
+      IsOuter(run_ + period_, std::max(twice, EnoughOfLoose()))) {
     return true;
   }
-  return !is_loose_ && IsHeavy() && boundary + run_ + period_ <= n();
+  return IsHeavy() && boundary + exact_run_ + period_ <= n();
 }
 
 // Rule (b), but for its last sentence: so many tokens have repeated.
@@ -370,7 +375,7 @@ std::uint64_t HotDetector::EnoughOfLoose() const {
 
 bool HotDetector::IsHeavy() const {
   return elements_ >= policy::kHeavyRun &&
-         run_ + period_ >= policy::kHeavyPeriods * period_;
+         exact_run_ + period_ >= policy::kHeavyPeriods * period_;
 }
 
 bool HotDetector::IsPatient() const {

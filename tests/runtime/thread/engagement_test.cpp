@@ -120,6 +120,18 @@ TEST(Engagement, ManySizesInTurnWithoutBoundary) {
                 SizesInTurn({64, 4096, 128, 1024}, 600, &Chain));
 }
 
+// The first step meets `c` for the first time, so it is but like the others.
+// 110 steps are 2^31 elements, and fewer ops than a light loop would need.
+TEST(Engagement, HeavyStepsThatReadAConstant) {
+  const at::Tensor c = torch::full({1 << 21}, 0.25);
+  ExpectReplayed(80, 110, [&] {
+    return [c, u = torch::ones({1 << 21})](int) mutable {
+      const at::Tensor x = (u * 0.5).neg().abs().sqrt().add(1).square();
+      return u = (x.mul(2).sub(1).neg().relu().abs() + c).clamp(0.5, 1);
+    };
+  });
+}
+
 // A step of two halves that begin alike, each with its own sync point.
 TEST(Engagement, AnotherSizeAtTheWrongBoundary) {
   ExpectReplayed(80, 120, [] {
