@@ -39,7 +39,8 @@ void HotDetector::Break() {
   Push(token, flags, live);
   const std::uint32_t distance = RecordFingerprint();
   if (period_ != 0) {
-    if (GoesOn(elements)) {
+    if (GoesOn()) {
+      elements_ = exact_run() == 0 ? 0 : elements_ + elements;
       if (++run_ >= next_close_) {
         next_close_ += period_;
         return Close();
@@ -55,16 +56,11 @@ void HotDetector::Break() {
 
 // In a loop of a few ops over operands that are drawn all tokens would be
 // alike, in whatever order they come.
-bool HotDetector::GoesOn(std::int64_t elements) {
+bool HotDetector::GoesOn() {
   const std::uint64_t last = n() - 1, before = last - period_;
-  if (ring_[last] == ring_[before]) {
-    ++exact_run_;
-    elements_ += elements;
-    return true;
-  }
+  if (ring_[last] == ring_[before]) return true;
   if (period_ < kAnchor || !ring_.AreAlike(last, before)) return false;
-  exact_run_ = 0;
-  elements_ = 0;
+  exact_from_ = n();
   return true;
 }
 
@@ -234,7 +230,7 @@ HotDetector::Candidate HotDetector::SearchShort(std::uint64_t maybe) {
 HotDetector::Candidate HotDetector::Hold(Match match) {
   period_ = match.period;
   run_ = match.run;
-  exact_run_ = run_;
+  exact_from_ = n() - run_;
   elements_ = 0;
   eligible_ = 0;
   is_closed_ = false;
@@ -352,11 +348,11 @@ bool HotDetector::MayPromote() const {
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
   const std::uint64_t twice = 2 * std::uint64_t{period_};
-  if (IsOuter(exact_run_ + period_, std::max(twice, policy::kOuterLoopRun)) ||
+  if (IsOuter(exact_run() + period_, std::max(twice, policy::kOuterLoopRun)) ||
       IsOuter(run_ + period_, std::max(twice, EnoughOfLoose()))) {
     return true;
   }
-  return IsHeavy() && boundary + exact_run_ + period_ <= n();
+  return IsHeavy() && boundary + period_ <= exact_from_;
 }
 
 // Rule (b), but for its last sentence: so many tokens have repeated.
@@ -375,7 +371,7 @@ std::uint64_t HotDetector::EnoughOfLoose() const {
 
 bool HotDetector::IsHeavy() const {
   return elements_ >= policy::kHeavyRun &&
-         exact_run_ + period_ >= policy::kHeavyPeriods * period_;
+         exact_run() + period_ >= policy::kHeavyPeriods * period_;
 }
 
 bool HotDetector::IsPatient() const {

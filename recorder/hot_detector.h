@@ -112,7 +112,9 @@ class HotDetector {
   static constexpr std::uint64_t kMask = kRing - 1;
 
   std::uint64_t n() const { return ring_.size(); }
-  bool GoesOn(std::int64_t elements);
+  // Tokens of this run, behind the last one that is alike and not equal.
+  std::uint64_t exact_run() const { return n() - exact_from_; }
+  bool GoesOn();
   void Push(StreamToken token, std::uint8_t flags, std::int64_t live);
   std::uint32_t RecordFingerprint();
   Candidate Lose();
@@ -145,8 +147,8 @@ class HotDetector {
   std::uint32_t period_ = 0;
   std::uint64_t run_ = 0;         // tokens that equal the one `period_` ago
   std::uint64_t next_close_ = 0;  // the run at which a repetition closes
-  std::uint64_t exact_run_ = 0;   // since the last one that was but alike
-  std::int64_t elements_ = 0;     // of the tokens of exact_run_ since Hold()
+  std::uint64_t exact_from_ = 0;  // behind the last that was but alike
+  std::int64_t elements_ = 0;     // since then, or since this run was found
   std::uint64_t eligible_ = 0;    // closings of this run that could promote
   std::uint64_t run_key_ = 0;     // names the period, whatever its rotation
   bool is_closed_ = false;        // FirstClose() ran for this run

@@ -121,7 +121,7 @@ TEST(Engagement, ManySizesInTurnWithoutBoundary) {
 }
 
 // The first step meets `c` for the first time, so it is but like the others.
-// 110 steps are 2^31 elements, and fewer ops than a light loop would need.
+// 110 steps are more than 2^31 elements, and fewer ops than a light loop needs.
 TEST(Engagement, HeavyStepsThatReadAConstant) {
   const at::Tensor c = torch::full({1 << 21}, 0.25);
   ExpectReplayed(80, 110, [&] {
