@@ -6,15 +6,20 @@
 // and blocks in an order that has no period: what comes every so many runs
 // decides nothing.
 //
-// Each sequence is tried, one at a time, once it has run for long: by then it is
-// mostly decided about its compiled code (code_trial.h). Where three blocks of
-// each kind show that it is clearly faster, or clearly slower, that is all. One
-// that loses three comparisons running runs eagerly from then on, and is tried
-// again after many more runs.
+// Each sequence is tried, one at a time, once it has run for long: by then it
+// is mostly decided about its compiled code (code_trial.h). Where three blocks
+// of each kind show that it is clearly faster, or clearly slower, that is all.
+// One that loses three comparisons running runs eagerly from then on, and is
+// tried again after many more runs.
 //
-// An eager run is one that nobody follows (ThreadState::RunUnseen): those before
-// a sequence was hot carried the recorder's own work, and would be beaten by
-// what a program without tjit beats.
+// Three blocks of runs that take 100 ms eagerly and 4 replayed would hold up
+// the program for five seconds. So where eager runs are heavy each one is
+// timed. A few in a row that take twice as long as replayed ones end their
+// block, and the trial, if the next replayed block is as much faster still.
+//
+// An eager run is one that nobody follows (ThreadState::RunUnseen): those
+// before a sequence was hot carried the recorder's own work, and would be
+// beaten by what a program without tjit beats.
 //
 // Thread: any. Tested by: tests/recorder/trace_trial_test.cpp,
 // tests/runtime/thread/trace_trial_test.cpp
@@ -22,7 +27,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <utility>
 
 #include "recorder/run_times.h"
 #include "support/policy.h"
@@ -40,6 +44,10 @@ class TraceTrial {
   static constexpr int kBlocks = policy::kTraceTrialBlocks;  // of each kind
   static constexpr int kEarly = policy::kTraceTrialEarly;
   static constexpr int kMaxLost = policy::kTraceTrialMaxLost;
+  static constexpr auto kHeavyNs = policy::kTraceTrialHeavyNs;
+  static constexpr auto kSureRuns = policy::kTraceTrialSureRuns;
+  static constexpr auto kSureNs = policy::kTraceTrialSureNs;
+  static constexpr auto kSureTimes = policy::kTraceTrialSureTimes;
 
   // The run to come, and those until the next block, are to be eager ones.
   bool runs_eagerly() const {
@@ -55,17 +63,22 @@ class TraceTrial {
   // A run from its first op to the end, of eager ones that nobody followed; 0:
   // there was none.
   std::uint64_t eager_run_ns() const { return unseen_.Median(); }
-  void RecordUnseenRun(std::uint64_t ns) { unseen_.Add(ns); }
+  void RecordUnseenRun(std::uint64_t ns);
+
+  // Eager runs are so heavy that each begins with BeginEagerRun().
+  bool times_each_run() const {
+    return times_each_run_.load(std::memory_order_relaxed);
+  }
+  // Before run number `entry`, at `now_ns`, by `thread`, where each is timed.
+  // The block may be over then, and the run is a replay. `replayed`: run times
+  // so far.
+  void BeginEagerRun(std::int64_t entry, std::uint64_t now_ns,
+                     const void* thread, const RunTimes& replayed);
 
   // Before run number `entry`, a multiple of kBlock, at `now_ns`, by `thread`.
-  // `replayed`: run times so far. True if it is given up now.
+  // True if it is given up now.
   bool BeginBlock(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-                  const RunTimes& replayed) {
-    if (is_busy_.exchange(true, std::memory_order_acquire)) return false;
-    const bool ends = Begin(entry, now_ns, thread, replayed);
-    is_busy_.store(false, std::memory_order_release);
-    return ends;
-  }
+                  const RunTimes& replayed);
 
   // Some sequence is tried just now.
   static bool IsUnderWay(std::uint64_t now_ns) {
@@ -96,109 +109,22 @@ class TraceTrial {
   static constexpr std::uint64_t kStaleNs = policy::kTraceTrialStaleNs;
 
   bool Begin(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-             const RunTimes& replayed) {
-    switch (state_.load(std::memory_order_relaxed)) {
-      case State::kPays:
-        return false;
-      case State::kOff:
-        if (entry < next_.load(std::memory_order_relaxed)) return false;
-        Start(entry, now_ns, thread);
-        return false;
-      case State::kWaiting:
-        if (IsTime(entry, replayed)) Start(entry, now_ns, thread);
-        return false;
-      case State::kMeasuring:
-        return Measure(entry, now_ns, thread, replayed);
-    }
-    return false;
-  }
-  // While new code is tried every other run may be far slower than all before.
-  static bool IsTime(std::int64_t entry, const RunTimes& replayed) {
-    return entry >= kFirst &&
-           replayed.LowerQuartile() * static_cast<std::uint64_t>(entry) >=
-               kFirstNs;
-  }
-  // One takes at most four fifths of what the other takes.
-  static bool IsClear(const RunTimes& faster, const RunTimes& slower) {
-    return 5 * faster.Median() <= 4 * slower.Median();
-  }
-  void Start(std::int64_t entry, std::uint64_t now_ns, const void* thread) {
-    const TraceTrial* other = s_measuring.load(std::memory_order_relaxed);
-    if (other != nullptr &&
-        now_ns < s_measured_at.load(std::memory_order_relaxed) + kStaleNs) {
-      return;
-    }
-    if (!s_measuring.compare_exchange_strong(other, this)) return;
-    s_measured_at.store(now_ns, std::memory_order_relaxed);
-    state_.store(State::kMeasuring, std::memory_order_relaxed);
-    runs_eagerly_.store(false, std::memory_order_relaxed);
-    thread_ = thread;
-    entry_ = entry;
-    ns_ = now_ns;
-    blocks_ = 0;
-    lost_ = 0;
-    is_counted_ = false;
-    replay_.Clear();
-    eager_.Clear();
-  }
+             const RunTimes& replayed);
+  void Start(std::int64_t entry, std::uint64_t now_ns, const void* thread);
+  // Another sequence is tried: this trial took too long.
+  bool IsTakenOver();
+  void BeginRunsOfBlock();
+  void AddEagerRun(std::int64_t entry, std::uint64_t now_ns, const void* thread,
+                   const RunTimes& replayed);
   // Blocks come in pairs, one of each kind, whose order is drawn.
-  bool IsNextEager() {
-    if (blocks_ % 2 == 0) {
-      is_second_eager_ = random_.NextBool();
-      return !is_second_eager_;
-    }
-    return is_second_eager_;
-  }
+  bool IsNextEager();
   bool Measure(std::int64_t entry, std::uint64_t now_ns, const void* thread,
-               const RunTimes& replayed) {
-    const bool was_eager = runs_eagerly();
-    const bool is_whole = thread == thread_ && entry == entry_ + kBlock;
-    const std::uint64_t ns = now_ns - ns_;
-    thread_ = thread;
-    entry_ = entry;
-    ns_ = now_ns;
-    if (s_measuring.load(std::memory_order_relaxed) != this) {  // it took long
-      runs_eagerly_.store(false, std::memory_order_relaxed);
-      state_.store(State::kWaiting, std::memory_order_relaxed);
-      return false;
-    }
-    s_measured_at.store(now_ns, std::memory_order_relaxed);
-    if (!is_whole) {  // runs of several threads, or of none
-      runs_eagerly_.store(false, std::memory_order_relaxed);
-      is_counted_ = false;
-      return false;
-    }
-    if (std::exchange(is_counted_, true)) {
-      (was_eager ? eager_ : replay_).Add(ns);
-      ++blocks_;
-    }
-    runs_eagerly_.store(IsNextEager(), std::memory_order_relaxed);
-    if (blocks_ == 2 * kEarly && lost_ == 0) {
-      if (IsClear(replay_, eager_) || IsClear(replayed, unseen_)) {
-        return Decide(entry, /*loses=*/false);
-      }
-      if (IsClear(eager_, replay_) && IsClear(unseen_, replayed)) {
-        return Decide(entry, /*loses=*/true);
-      }
-    }
-    if (blocks_ < 2 * kBlocks) return false;
-    blocks_ = 0;
-    // Three percent more than eager: less is noise.
-    const bool loses =
-        100 * replay_.LowerQuartile() > 103 * eager_.LowerQuartile() &&
-        replayed.LowerQuartile() > unseen_.LowerQuartile();
-    if (loses && ++lost_ < kMaxLost) return false;
-    return Decide(entry, loses);
-  }
-  bool Decide(std::int64_t entry, bool loses) {
-    state_.store(loses ? State::kOff : State::kPays, std::memory_order_relaxed);
-    runs_eagerly_.store(loses, std::memory_order_relaxed);
-    next_.store(entry + kAgain, std::memory_order_relaxed);
-    s_measuring.store(nullptr, std::memory_order_relaxed);
-    return loses;
-  }
+               const RunTimes& replayed);
+  bool Decide(std::int64_t entry, bool loses);
 
   std::atomic<bool> runs_eagerly_{false};
+  std::atomic<bool> times_each_run_{false};
+  std::atomic<std::uint64_t> heavy_run_ns_{0};  // of the eager run before
   std::atomic<State> state_{State::kWaiting};
   std::atomic<bool> is_busy_{false};
   std::atomic<std::int64_t> next_{0};  // run with which it is tried again
@@ -206,6 +132,12 @@ class TraceTrial {
   const void* thread_ = nullptr;
   std::int64_t entry_ = 0;  // and the time, of the block that runs
   std::uint64_t ns_ = 0;
+  std::uint64_t replay_block_ns_ = 0;  // of the last replayed block
+  std::int64_t run_entry_ = 0;  // and the time, of the eager run that runs
+  std::uint64_t run_ns_ = 0;
+  std::uint64_t slow_runs_ = 0;  // in a row in this block
+  std::uint64_t slow_ns_ = 0;
+  std::uint64_t sure_run_ns_ = 0;  // of those that ended a block; 0: none did
   int blocks_ = 0;  // of this comparison
   int lost_ = 0;
   bool is_counted_ = false;       // the block that runs

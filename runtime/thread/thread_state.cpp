@@ -281,7 +281,8 @@ bool TraceCursor::TryEnter(CallFrame& frame, Decision* decision) {
   root_ = root;
   const bool is_watched = IsWatched();
   const bool measured =
-      !is_watched && (Trace::IsMeasured(entry) || g_settings.debug_compile());
+      !is_watched && (Trace::IsMeasured(entry) || g_settings.debug_compile() ||
+                      trace->trial.times_each_run());
   run_began_ns_ = 0;
   if (measured) BeginMeasured(trace, entry);
   if (modes_ == nullptr) {
@@ -371,6 +372,9 @@ void TraceCursor::EndUnseen() {
 void TraceCursor::BeginMeasured(Trace* trace, std::int64_t entry) {
   run_began_ns_ = NowNs();
   run_executed_ns_ = 0;
+  if (trace->trial.times_each_run()) {
+    trace->trial.BeginEagerRun(entry, run_began_ns_, this, trace->replay_times);
+  }
   if (entry % TraceTrial::kBlock != 0 || modes_ != nullptr || !TraceTrials() ||
       !trace->hot.load(std::memory_order_relaxed) || g_settings.compile_all() ||
       g_settings.samples_often()) {

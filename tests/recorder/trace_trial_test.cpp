@@ -1,3 +1,6 @@
+// GCC 12 sees std::sort() of RunTimes go beyond its 15 numbers.
+#pragma GCC diagnostic ignored "-Warray-bounds"
+
 #include "recorder/trace_trial.h"
 
 #include <algorithm>
@@ -73,6 +76,175 @@ TEST(TraceTrial, AClearTrialIsShort) {
   EXPECT_FALSE(p.trial.is_off());
   EXPECT_EQ(p.trial.replay_ns(), kRun * 8 / 10);
   EXPECT_EQ(p.trial.eager_run_ns(), kRun);
+}
+
+// A program whose runs take so long: each is timed that the trial asks for.
+class RunByRun {
+ public:
+  struct Eager {
+    std::uint64_t ns;      // from run to run
+    std::uint64_t own_ns;  // from the first op to the end; 0: it was left
+  };
+  RunByRun(std::uint64_t replay_ns, Eager (*eager)(int i))
+      : replay_ns_(replay_ns), eager_(eager) {}
+  // Runs up to number `entry`; how many of them were eager ones.
+  int RunTo(std::int64_t entry) {
+    int eager = 0;
+    for (; entry_ < entry; ++entry_) {
+      const bool is_timed = trial.times_each_run();
+      timed_ += is_timed;
+      const void* thread = this;
+      if (is_mixed_ && entry_ % 3 == 0) thread = &replayed_;
+      if (is_timed) trial.BeginEagerRun(entry_, now_, thread, replayed_);
+      if (entry_ % kBlock == 0) {
+        trial.BeginBlock(entry_, now_, this, replayed_);
+      }
+      if (!trial.runs_eagerly()) {
+        now_ += replay_ns_;
+        replayed_.Add(replay_ns_);
+        continue;
+      }
+      const auto [ns, own_ns] = eager_(eager_runs_++);
+      ++eager;
+      now_ += ns;
+      if (own_ns != 0 && (entry_ % kBlock == 0 || is_timed)) {
+        trial.RecordUnseenRun(own_ns);
+      }
+    }
+    return eager;
+  }
+  void RunUntilEager() {
+    while (!trial.runs_eagerly()) RunTo(entry_ + 1);
+  }
+  void Wait(std::uint64_t ns) { now_ += ns; }
+  // Every third run but those that begin a block is another thread's.
+  void MixThreads() { is_mixed_ = true; }
+  void set_replay_ns(std::uint64_t ns) { replay_ns_ = ns; }
+  std::int64_t entry() const { return entry_; }
+  int timed() const { return timed_; }
+
+  TraceTrial trial;
+
+ private:
+  std::uint64_t replay_ns_;
+  Eager (*eager_)(int i);
+  std::uint64_t now_ = 1;
+  std::int64_t entry_ = 0;
+  int eager_runs_ = 0, timed_ = 0;
+  bool is_mixed_ = false;
+  RunTimes replayed_;
+};
+
+constexpr int kThreeBlocks = TraceTrial::kEarly * int{kBlock};
+
+// Not three blocks of runs of 100 ms where replayed ones take 4.
+TEST(TraceTrial, FewHeavyRunsAreEnough) {
+  RunByRun heavy(
+      4 * kRun, [](int) -> RunByRun::Eager { return {100 * kRun, 99 * kRun}; });
+  EXPECT_EQ(heavy.RunTo(4000), int{TraceTrial::kSureRuns});
+  EXPECT_FALSE(heavy.trial.is_off());
+  EXPECT_FALSE(heavy.trial.times_each_run());
+  // And 20 ms of them.
+  RunByRun lighter(kRun,
+                   [](int) -> RunByRun::Eager { return {2 * kRun, 2 * kRun}; });
+  EXPECT_EQ(lighter.RunTo(4000), 10);
+}
+
+TEST(TraceTrial, OtherRunsAreTriedInBlocks) {
+  const auto eager_runs = [](std::uint64_t replay_ns,
+                             RunByRun::Eager (*eager)(int i)) {
+    RunByRun program(replay_ns, eager);
+    const int runs = program.RunTo(4000);
+    EXPECT_FALSE(program.trial.is_off());
+    EXPECT_FALSE(program.trial.times_each_run());
+    return runs;
+  };
+  // Less than twice as slow.
+  EXPECT_EQ(
+      eager_runs(4 * kRun,
+                 [](int) -> RunByRun::Eager { return {7 * kRun, 7 * kRun}; }),
+      kThreeBlocks);
+  // Every third is fast.
+  EXPECT_EQ(eager_runs(4 * kRun,
+                       [](int i) -> RunByRun::Eager {
+                         if (i % 3 == 0) return {5 * kRun, 5 * kRun};
+                         return {50 * kRun, 50 * kRun};
+                       }),
+            kThreeBlocks);
+  // The time goes to what the program does between the runs.
+  EXPECT_EQ(
+      eager_runs(4 * kRun,
+                 [](int) -> RunByRun::Eager { return {50 * kRun, 5 * kRun}; }),
+      kThreeBlocks);
+  // Every third is left half-way.
+  EXPECT_EQ(eager_runs(4 * kRun,
+                       [](int i) -> RunByRun::Eager {
+                         return {50 * kRun, i % 3 == 2 ? 0 : 50 * kRun};
+                       }),
+            kThreeBlocks);
+}
+
+TEST(TraceTrial, RunsOfTwoThreadsAreTriedInBlocks) {
+  RunByRun program(
+      4 * kRun, [](int) -> RunByRun::Eager { return {50 * kRun, 50 * kRun}; });
+  program.MixThreads();
+  EXPECT_EQ(program.RunTo(4000), kThreeBlocks);
+  EXPECT_GT(program.timed(), 0);
+}
+
+// The third of the first three is slow, and no more so than noise.
+TEST(TraceTrial, OneBlockOfHeavyRunsDoesNotDecide) {
+  RunByRun program(8 * kRun, [](int i) -> RunByRun::Eager {
+    const std::uint64_t ns = i / kBlock == 2 ? 11 * kRun : 8 * kRun;
+    return {ns, ns};
+  });
+  EXPECT_EQ(program.RunTo(4000), TraceTrial::kBlocks * int{kBlock});
+}
+
+// The clock would be a part of such a run.
+TEST(TraceTrial, LightRunsAreNotTimedOneByOne) {
+  RunByRun program(kRun / 100, [](int) -> RunByRun::Eager {
+    return {kRun / 10, kRun / 10};
+  });
+  EXPECT_EQ(program.RunTo(100000), kThreeBlocks);
+  EXPECT_EQ(program.timed(), 0);
+}
+
+// The machine slows down in a block of eager runs: the replayed ones behind it
+// are as slow.
+TEST(TraceTrial, ASlowMachineEndsNoTrial) {
+  RunByRun program(8 * kRun, [](int i) -> RunByRun::Eager {
+    return i < 3 ? RunByRun::Eager{24 * kRun, 24 * kRun}
+                 : RunByRun::Eager{8 * kRun, 8 * kRun};
+  });
+  program.RunUntilEager();
+  const std::int64_t second = program.entry();  // run of the block
+  program.RunTo(second + 2);
+  program.set_replay_ns(24 * kRun);
+  int eager = program.RunTo(second + 2 * kBlock);
+  EXPECT_LE(eager, 1);
+  program.set_replay_ns(8 * kRun);
+  // It goes on with all of its blocks, as neither is clearly faster.
+  eager += program.RunTo(second + 200 * kBlock);
+  EXPECT_EQ(eager, TraceTrial::kBlocks * int{kBlock});
+  EXPECT_FALSE(program.trial.is_off());
+}
+
+// Which takes seconds, so another sequence has begun its trial meanwhile.
+TEST(TraceTrial, HeavyRunsLeaveATrialToAnother) {
+  const auto eager = [](int) -> RunByRun::Eager {
+    return {700 * kRun, 700 * kRun};
+  };
+  RunByRun first(400 * kRun, eager), second(kRun, eager);
+  first.RunUntilEager();
+  first.RunTo(first.entry() + 1);
+  EXPECT_TRUE(first.trial.times_each_run());
+  second.Wait(1'000'000 * kRun);
+  EXPECT_EQ(second.RunTo(10000), int{TraceTrial::kSureRuns});
+  EXPECT_FALSE(TraceTrial::IsUnderWay(0));
+  EXPECT_EQ(first.RunTo(first.entry() + 1), 0);
+  EXPECT_FALSE(first.trial.times_each_run());
+  EXPECT_FALSE(first.trial.is_off());
 }
 
 // It would be given up for the code, which is about to be.

@@ -1,12 +1,16 @@
 // Sequences whose replay is slower than eager are given up (trace_trial.h).
+#include "recorder/trace_trial.h"
+
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <tjit/tjit.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "runtime/testing.h"
 #include "tests/runtime/tier2/tier2_testing.h"
@@ -39,6 +43,17 @@ class TraceTrialTest : public ::testing::Test {
     const at::Tensor y = (x_ * 0.5).tanh();
     mark_step();
     return y;
+  }
+  // True if it ran eagerly, which takes 80 ms then.
+  bool HeavyStep() {
+    const at::NoGradGuard no_grad;
+    const std::int64_t before = stats().ops_eager;
+    const at::Tensor half = x_ * 0.5;
+    const bool is_eager = stats().ops_eager != before;
+    if (is_eager) std::this_thread::sleep_for(std::chrono::milliseconds(80));
+    half.tanh();
+    mark_step();
+    return is_eager;
   }
   Stats Steps(int times) {
     const Stats before = stats();
@@ -122,6 +137,20 @@ TEST_F(TraceTrialTest, WhatBeginsAlikeGoesOn) {
   run(100);
   const Stats did = run(100);
   EXPECT_GE(did.ops_replayed, 100 * 20) << did.to_json();
+}
+
+// Runs that take 80 ms eagerly and 8 replayed: three blocks of eager ones would
+// hold up the program for four seconds.
+TEST_F(TraceTrialTest, FewHeavyRunsAreEnough) {
+  testing::SetReplayDelayNs(8000000);
+  Steps(250);
+  const Stats before = stats();
+  int eager = 0;
+  for (int i = 0; i < 200; ++i) eager += HeavyStep();
+  const Stats did = stats() - before;
+  EXPECT_EQ(eager, int{TraceTrial::kSureRuns}) << did.to_json();
+  EXPECT_EQ(did.ops_replayed, (200 - eager) * kOps);
+  EXPECT_EQ(did.traces_switched_off, 0);
 }
 
 // In the midst of its trial some blocks of runs are eager ones; the results are
