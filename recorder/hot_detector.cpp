@@ -259,7 +259,8 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     Where tokens are alike and not equal (token_ring.h) that takes 8,192
 //     tokens, 32,768 if the stream has a boundary, and elements do not count.
 //     The first iteration meets the loop's constants for the first time, so its
-//     tokens are but alike: equal ones count from the last of these on; or
+//     tokens are but alike: where no other one's are, equal ones count from the
+//     last of these on; or
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with
@@ -348,8 +349,10 @@ bool HotDetector::MayPromote() const {
   if (inner_due_ || is_known_) return true;
   if (last_sync_ > n() - period_ && IsPatient()) return true;
   const std::uint64_t twice = 2 * std::uint64_t{period_};
-  if (IsOuter(exact_run() + period_, std::max(twice, policy::kOuterLoopRun)) ||
-      IsOuter(run_ + period_, std::max(twice, EnoughOfLoose()))) {
+  if (IsOuter(run_ + period_, std::max(twice, EnoughOfLoose()))) return true;
+  // Some were but alike in a later iteration than the first.
+  if (exact_from_ > n() - run_ + period_) return false;
+  if (IsOuter(exact_run() + period_, std::max(twice, policy::kOuterLoopRun))) {
     return true;
   }
   return IsHeavy() && boundary + period_ <= exact_from_;

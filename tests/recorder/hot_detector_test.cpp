@@ -119,14 +119,15 @@ TEST_F(HotDetectorTest, HeavyStepWithoutBoundaryNeedsItsElements) {
   EXPECT_LE(found, (1u << 30) / kElements + 3 * step.size());
 }
 
-// Iterations of `step`, of which the first meets two constants for the first
-// time: what its ops 1 and 20 read is only alike.
-std::vector<StreamToken> WithNewConstants(const Stream& step, int times) {
+// Iterations of `step`, of which `which` meets two tensors for the first time:
+// what its ops 1 and 20 read is only alike.
+std::vector<StreamToken> WithNewTensors(const Stream& step, int times,
+                                        int which) {
   std::vector<StreamToken> tokens;
   for (int i = 0; i < times; ++i) {
     for (std::size_t op = 0; op < step.size(); ++op) {
       const std::uint64_t loose = step[op].token;
-      const bool is_first = i == 0 && (op == 1 || op == 20);
+      const bool is_first = i == which && (op == 1 || op == 20);
       tokens.emplace_back(is_first ? loose + 1 : loose, loose);
     }
   }
@@ -134,11 +135,12 @@ std::vector<StreamToken> WithNewConstants(const Stream& step, int times) {
 }
 
 // The position where `step`, whose tokens have so many elements, is found when
-// its first iteration met constants; 0: not in 4,096 tokens.
-std::uint64_t FoundBehindConstants(const Stream& step, std::int64_t elements) {
+// its iteration `which` met new tensors; 0: not in 9,000 tokens.
+std::uint64_t FoundWithNewTensors(const Stream& step, int which,
+                                  std::int64_t elements) {
   HotDetector detector;
-  const int times = static_cast<int>(4096 / step.size()) + 4;
-  for (const StreamToken& token : WithNewConstants(step, times)) {
+  const int times = static_cast<int>(9000 / step.size());
+  for (const StreamToken& token : WithNewTensors(step, times, which)) {
     const auto candidate =
         detector.Observe(token, HotDetector::kPlain, 0, elements);
     if (candidate.period != 0) return detector.position();
@@ -148,13 +150,22 @@ std::uint64_t FoundBehindConstants(const Stream& step, std::int64_t elements) {
 
 TEST_F(HotDetectorTest, ConstantsDelayNoLoopBehindItsFirstIteration) {
   const Stream step = Ops(35, 1u << 20);
-  const std::uint64_t found = FoundBehindConstants(step, 0);
+  const std::uint64_t found = FoundWithNewTensors(step, 0, 0);
   EXPECT_GE(found, 4096u);
   EXPECT_LE(found, 4096u + 3 * step.size());
   constexpr std::int64_t kElements = std::int64_t{1} << 22;
-  const std::uint64_t heavy = FoundBehindConstants(step, kElements);
+  const std::uint64_t heavy = FoundWithNewTensors(step, 0, kElements);
   EXPECT_GE(heavy, 16 * step.size());
   EXPECT_LE(heavy, 20 * step.size());
+}
+
+// Those that it meets later are drawn ones: more are to come.
+TEST_F(HotDetectorTest, NewTensorsInALaterIterationMakeALoopLoose) {
+  const Stream step = Ops(35, 1u << 20);
+  constexpr std::int64_t kElements = std::int64_t{1} << 22;
+  const std::uint64_t found = FoundWithNewTensors(step, 10, kElements);
+  EXPECT_GE(found, 8192u);
+  EXPECT_LE(found, 8192u + 3 * step.size());
 }
 
 // Twelve layers of a step are not cut from it, however big they are.
