@@ -77,6 +77,9 @@ class Probe {
   // than the library or the fastest one go, too.
   void CompareFirst(double library_ns, std::vector<std::size_t>* alive,
                     std::string* difference);
+  // The same where every product is -0, as all else is.
+  void CompareNegativeZeros(std::vector<std::size_t>* alive,
+                            std::string* difference);
   // Whether `candidate` has the bits in all.
   bool HasAllBits(std::size_t candidate, std::string* difference);
   bool HasBitsOfSome(std::size_t candidate, std::string* difference);
@@ -106,11 +109,13 @@ class Probe {
   bool IsFaster(std::size_t candidate, std::string* why);
 
  private:
-  // What Compare() does; `run` runs a candidate and may take it out.
-  // With run(candidate, restore); restore() makes the operands as they were.
+  // Compares over `ranges` as they are filled; `run` runs a candidate and may
+  // take it out. With run(candidate, restore); restore() makes the operands as
+  // they were.
   template <class F>
-  void CompareBy(Numbers kind, std::vector<std::size_t>* alive,
-                 std::string* difference, F&& run);
+  void CompareBy(const std::vector<ProductTrial::Range>& ranges,
+                 std::vector<std::size_t>* alive, std::string* difference,
+                 F&& run);
   // The program waits: none is tried any more.
   bool IsLate() const { return std::chrono::steady_clock::now() > deadline_; }
   void Fill(Numbers kind, const std::vector<ProductTrial::Range>& ranges);
@@ -147,10 +152,9 @@ void Probe<T>::Fill(Numbers kind,
 
 template <class T>
 template <class F>
-void Probe<T>::CompareBy(Numbers kind, std::vector<std::size_t>* alive,
+void Probe<T>::CompareBy(const std::vector<ProductTrial::Range>& ranges,
+                         std::vector<std::size_t>* alive,
                          std::string* difference, F&& run) {
-  const std::vector<ProductTrial::Range> ranges = trial_->Place();
-  Fill(kind, ranges);
   const ProductTrial::Range result = ranges[0];
   const std::size_t count = result.bytes / sizeof(T);
   auto* const numbers = reinterpret_cast<T*>(result.data);
@@ -182,11 +186,39 @@ void Probe<T>::CompareBy(Numbers kind, std::vector<std::size_t>* alive,
 template <class T>
 void Probe<T>::Compare(Numbers kind, std::vector<std::size_t>* alive,
                        std::string* difference) {
-  CompareBy(kind, alive, difference,
+  const std::vector<ProductTrial::Range> ranges = trial_->Place();
+  Fill(kind, ranges);
+  CompareBy(ranges, alive, difference,
             [&](std::size_t candidate, const auto& /*restore*/) {
               trial_->Run(candidate);
               return true;
             });
+}
+
+// A sum of zeros is -0 only if all of them are, the number that it starts with
+// too, which random zeros of few results hardly ever show. The factors are
+// operands side by side: one is 0 and the other is negative.
+template <class T>
+void Probe<T>::CompareNegativeZeros(std::vector<std::size_t>* alive,
+                                    std::string* difference) {
+  for (std::size_t i = 1; !alive->empty(); ++i) {
+    for (const bool is_first : {true, false}) {
+      const std::vector<ProductTrial::Range> ranges = trial_->Place();
+      if (i + 1 >= ranges.size()) return;
+      const auto fill = [&](std::size_t range, T number) {
+        auto* const first = reinterpret_cast<T*>(ranges[range].data);
+        std::fill(first, first + ranges[range].bytes / sizeof(T), number);
+      };
+      for (std::size_t r = 0; r < ranges.size(); ++r) fill(r, T(-0.0));
+      fill(is_first ? i : i + 1, T(0));
+      fill(is_first ? i + 1 : i, T(-1));
+      CompareBy(ranges, alive, difference,
+                [&](std::size_t candidate, const auto& /*restore*/) {
+                  trial_->Run(candidate);
+                  return true;
+                });
+    }
+  }
 }
 
 template <class T>
@@ -210,7 +242,9 @@ void Probe<T>::CompareFirst(double library_ns, std::vector<std::size_t>* alive,
     slow += ns > most_ns ? 1 : 0;
     return ns <= most_ns;
   };
-  CompareBy(Numbers::kOrdinary, alive, difference, time);
+  const std::vector<ProductTrial::Range> ranges = trial_->Place();
+  Fill(Numbers::kOrdinary, ranges);
+  CompareBy(ranges, alive, difference, time);
   if (slow >= kMostSlow) *difference = "own code takes far longer";
   // A run of few microseconds says nothing of the next one.
   std::erase_if(*alive, [&](std::size_t candidate) {
@@ -235,6 +269,7 @@ bool Probe<T>::HasAllBits(std::size_t candidate, std::string* difference) {
       if (!alive.empty()) Compare(kind, &alive, difference);
     }
   }
+  CompareNegativeZeros(&alive, difference);
   return !alive.empty();
 }
 
@@ -245,6 +280,7 @@ bool Probe<T>::HasBitsOfSome(std::size_t candidate, std::string* difference) {
        {Numbers::kOrdinary, Numbers::kSpecial, Numbers::kVanished}) {
     Compare(kind, &alive, difference);
   }
+  CompareNegativeZeros(&alive, difference);
   return !alive.empty();
 }
 

@@ -7,7 +7,7 @@
 // becomes 0. A candidate that differs once is out, and so is one that takes
 // four times as long as the library. Then the fastest two and the library run
 // in turn, and the medians are compared. A verdict of an earlier process is
-// taken when three operands have confirmed it. Thread: any; the trial's. Tested
+// taken when a few operands have confirmed it. Thread: any; the trial's. Tested
 // by: tests/runtime/bit_exact/product_probe_test.cpp
 #pragma once
 

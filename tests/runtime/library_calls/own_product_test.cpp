@@ -186,6 +186,31 @@ TEST_F(OwnProductTest, SumsThatVanishHaveEagersBits) {
   ExpectOwn(own > 30, absl::StrCat(own));
 }
 
+// A sum of which all terms are -0 is -0, unless it begins at 0.
+TEST_F(OwnProductTest, SumsOfNegativeZerosHaveEagersBits) {
+  for (const std::int64_t m : {1, 2, 6}) {
+    for (const std::int64_t k : {1, 4, 7, 16}) {
+      for (const std::int64_t n : {1, 3, 6, 8}) {
+        for (const Lies b : {Lies::kDense, Lies::kTransposed}) {
+          SCOPED_TRACE(absl::StrCat(m, "x", k, "x", n));
+          const auto factors = [=](int seed) {
+            Data d(seed);
+            return Stack{at::zeros({m, k}),
+                         Make(&d, k, n, b).abs_().add_(1).neg_()};
+          };
+          Compare("aten::mm", factors);
+          Compare("aten::addmm", [=](int seed) {
+            Stack stack = factors(seed);
+            stack.insert(stack.begin(), at::full({n}, -0.0));
+            stack.insert(stack.end(), {1, 1});
+            return stack;
+          });
+        }
+      }
+    }
+  }
+}
+
 // One product is no sum: a zero keeps its sign.
 TEST_F(OwnProductTest, ProductsOfAColumnAndARow) {
   for (const std::int64_t m : {4, 32}) {
