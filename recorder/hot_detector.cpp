@@ -259,8 +259,8 @@ std::uint64_t HotDetector::BoundaryInUse() const {
 //     Where tokens are alike and not equal (token_ring.h) that takes 8,192
 //     tokens, 32,768 if the stream has a boundary, and elements do not count.
 //     The first iteration meets the loop's constants for the first time, so its
-//     tokens are but alike: where no other one's are, equal ones count from the
-//     last of these on; or
+//     tokens are but alike: if no later iteration has such tokens, equal ones
+//     count from the last of them on; or
 // (c) it has closed and broken 16 times, at 64 tokens or more, and no longer
 //     period around it came three times: its trip count varies, so there is
 //     no iteration around it to be recorded. (Twice is not enough: with

@@ -84,6 +84,7 @@ void TraceTrial::Start(std::int64_t entry, std::uint64_t now_ns,
   lost_ = 0;
   is_counted_ = false;
   sure_run_ns_ = 0;
+  slow_times_.Clear();
   replay_.Clear();
   eager_.Clear();
 }
@@ -98,6 +99,7 @@ bool TraceTrial::IsTakenOver() {
 
 void TraceTrial::BeginRunsOfBlock() {
   times_each_run_.store(false, std::memory_order_relaxed);
+  heavy_run_ns_.store(0, std::memory_order_relaxed);
   run_entry_ = entry_;
   run_ns_ = ns_;
   slow_runs_ = 0;
@@ -115,8 +117,15 @@ void TraceTrial::AddEagerRun(std::int64_t entry, std::uint64_t now_ns,
                        ns * kBlock >= kSureTimes * replay_block_ns_;
   run_entry_ = entry;
   run_ns_ = now_ns;
-  slow_runs_ = is_slow ? slow_runs_ + 1 : 0;
-  slow_ns_ = is_slow ? slow_ns_ + ns : 0;
+  if (!is_slow) {
+    slow_runs_ = 0;
+    slow_ns_ = 0;
+    slow_times_.Clear();
+    return;
+  }
+  ++slow_runs_;
+  slow_ns_ += ns;
+  slow_times_.Add(own_ns);
   if (slow_runs_ < kSureRuns || slow_ns_ < kSureNs) return;
   sure_run_ns_ = slow_ns_ / slow_runs_;
   runs_eagerly_.store(false, std::memory_order_relaxed);
@@ -151,6 +160,7 @@ bool TraceTrial::Measure(std::int64_t entry, std::uint64_t now_ns,
   if (!was_eager) {
     replay_block_ns_ = ns;
     if (std::exchange(sure_run_ns_, 0) * kBlock >= kSureTimes * ns) {
+      unseen_.CopyFrom(slow_times_);
       return Decide(entry, /*loses=*/false);
     }
   }

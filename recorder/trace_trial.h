@@ -49,7 +49,8 @@ class TraceTrial {
   static constexpr auto kSureNs = policy::kTraceTrialSureNs;
   static constexpr auto kSureTimes = policy::kTraceTrialSureTimes;
 
-  // The run to come, and those until the next block, are to be eager ones.
+  // The run to come, and those until the next block, are to be eager ones. A
+  // block may end early, see BeginEagerRun().
   bool runs_eagerly() const {
     return runs_eagerly_.load(std::memory_order_relaxed);
   }
@@ -63,6 +64,8 @@ class TraceTrial {
   // A run from its first op to the end, of eager ones that nobody followed; 0:
   // there was none.
   std::uint64_t eager_run_ns() const { return unseen_.Median(); }
+  // Such a run took `ns`. One of each block is kept; behind a heavy one each
+  // run of the block is timed.
   void RecordUnseenRun(std::uint64_t ns);
 
   // Eager runs are so heavy that each begins with BeginEagerRun().
@@ -102,8 +105,8 @@ class TraceTrial {
  private:
   enum class State : std::uint8_t { kWaiting, kMeasuring, kPays, kOff };
 
-  // The trial that is under way, and when it began its last block: one that has
-  // not for a second is over.
+  // The trial that is under way, and when it began its last block or timed run:
+  // one that has not for a second is over.
   static inline std::atomic<const TraceTrial*> s_measuring{nullptr};
   static inline std::atomic<std::uint64_t> s_measured_at{0};
   static constexpr std::uint64_t kStaleNs = policy::kTraceTrialStaleNs;
@@ -137,6 +140,7 @@ class TraceTrial {
   std::uint64_t run_ns_ = 0;
   std::uint64_t slow_runs_ = 0;  // in a row in this block
   std::uint64_t slow_ns_ = 0;
+  RunTimes slow_times_;            // theirs, from the first op to the end
   std::uint64_t sure_run_ns_ = 0;  // of those that ended a block; 0: none did
   int blocks_ = 0;  // of this comparison
   int lost_ = 0;

@@ -77,7 +77,7 @@ class Probe {
   // than the library or the fastest one go, too.
   void CompareFirst(double library_ns, std::vector<std::size_t>* alive,
                     std::string* difference);
-  // The same where every product is -0, as all else is.
+  // Compares sums of which every term, and the addend, is -0.
   void CompareNegativeZeros(std::vector<std::size_t>* alive,
                             std::string* difference);
   // Whether `candidate` has the bits in all.
@@ -116,6 +116,14 @@ class Probe {
   void CompareBy(const std::vector<ProductTrial::Range>& ranges,
                  std::vector<std::size_t>* alive, std::string* difference,
                  F&& run);
+  void CompareAll(const std::vector<ProductTrial::Range>& ranges,
+                  std::vector<std::size_t>* alive, std::string* difference) {
+    CompareBy(ranges, alive, difference,
+              [&](std::size_t candidate, const auto& /*restore*/) {
+                trial_->Run(candidate);
+                return true;
+              });
+  }
   // The program waits: none is tried any more.
   bool IsLate() const { return std::chrono::steady_clock::now() > deadline_; }
   void Fill(Numbers kind, const std::vector<ProductTrial::Range>& ranges);
@@ -188,36 +196,23 @@ void Probe<T>::Compare(Numbers kind, std::vector<std::size_t>* alive,
                        std::string* difference) {
   const std::vector<ProductTrial::Range> ranges = trial_->Place();
   Fill(kind, ranges);
-  CompareBy(ranges, alive, difference,
-            [&](std::size_t candidate, const auto& /*restore*/) {
-              trial_->Run(candidate);
-              return true;
-            });
+  CompareAll(ranges, alive, difference);
 }
 
 // A sum of zeros is -0 only if all of them are, the number that it starts with
-// too, which random zeros of few results hardly ever show. The factors are
-// operands side by side: one is 0 and the other is negative.
+// too, which random zeros of few results hardly ever show.
 template <class T>
 void Probe<T>::CompareNegativeZeros(std::vector<std::size_t>* alive,
                                     std::string* difference) {
-  for (std::size_t i = 1; !alive->empty(); ++i) {
-    for (const bool is_first : {true, false}) {
-      const std::vector<ProductTrial::Range> ranges = trial_->Place();
-      if (i + 1 >= ranges.size()) return;
-      const auto fill = [&](std::size_t range, T number) {
-        auto* const first = reinterpret_cast<T*>(ranges[range].data);
-        std::fill(first, first + ranges[range].bytes / sizeof(T), number);
-      };
-      for (std::size_t r = 0; r < ranges.size(); ++r) fill(r, T(-0.0));
-      fill(is_first ? i : i + 1, T(0));
-      fill(is_first ? i + 1 : i, T(-1));
-      CompareBy(ranges, alive, difference,
-                [&](std::size_t candidate, const auto& /*restore*/) {
-                  trial_->Run(candidate);
-                  return true;
-                });
+  for (const int turn : {0, 1}) {
+    if (alive->empty()) return;
+    const std::vector<ProductTrial::Range> ranges = trial_->Place();
+    for (const ProductTrial::Range& range : ranges) {
+      auto* const first = reinterpret_cast<T*>(range.data);
+      std::fill(first, first + range.bytes / sizeof(T), T(-0.0));
     }
+    trial_->FillFactors(turn);
+    CompareAll(ranges, alive, difference);
   }
 }
 

@@ -33,6 +33,11 @@ class ProductTrial {
   // Memory of the result, then of the operands, which may be the result or lie
   // in one another. Valid until the next call.
   virtual std::vector<Range> Place() = 0;
+  // Fills the factors with 0 and -1, by turns of the rows of the first and the
+  // columns of the second, so that half of the sums have no term but -0: in
+  // turn 0 those of the row and column that are both even or both odd, in turn
+  // 1 the others. Nothing else is written.
+  virtual void FillFactors(int turn) = 0;
   virtual void RunLibrary() = 0;
   virtual void Run(std::size_t candidate) = 0;
 };

@@ -317,7 +317,10 @@ class RequestTrial final : public ProductTrial {
   RequestTrial(const Request& request, const ProductCall& call,
                const std::vector<ProductCandidate>& candidates,
                PreparedStep* library)
-      : request_(request), library_(library), scalars_(ScalarsOf(request)) {
+      : request_(request),
+        call_(call),
+        library_(library),
+        scalars_(ScalarsOf(request)) {
     std::uint64_t most = 0;
     for (const ProductCandidate& c : candidates) {
       most = std::max(most, candidates_.emplace_back(call, c).scratch());
@@ -335,6 +338,24 @@ class RequestTrial final : public ProductTrial {
     }
     return ranges;
   }
+  void FillFactors(int turn) override {
+    const Product& p = call_.product;
+    auto* a = reinterpret_cast<T*>(call_.a.In(memory_->slots()));
+    auto* b = reinterpret_cast<T*>(call_.b.In(memory_->slots()));
+    const auto number = [](bool is_zero) { return is_zero ? T(0) : T(-1); };
+    for (std::int64_t i = 0; i < call_.batches; ++i) {
+      for (std::int64_t t = 0; t < p.k; ++t) {
+        for (std::int64_t row = 0; row < p.m; ++row) {
+          a[row * p.a_row + t * p.a_term] = number(row % 2 == 0);
+        }
+        for (std::int64_t column = 0; column < p.n; ++column) {
+          b[t * p.b_term + column * p.b_column] = number(column % 2 != turn);
+        }
+      }
+      a += call_.a_batch;
+      b += call_.b_batch;
+    }
+  }
   void RunLibrary() override {
     library_->Run(memory_->slots(), scalars_.data());
   }
@@ -344,6 +365,7 @@ class RequestTrial final : public ProductTrial {
 
  private:
   const Request& request_;
+  const ProductCall& call_;
   PreparedStep* const library_;
   const std::vector<ScalarValue> scalars_;
   std::vector<BoundProduct<T>> candidates_;

@@ -159,7 +159,8 @@ TEST_F(HotDetectorTest, ConstantsDelayNoLoopBehindItsFirstIteration) {
   EXPECT_LE(heavy, 20 * step.size());
 }
 
-// Those that it meets later are drawn ones: more are to come.
+// Tensors that a later iteration meets for the first time are drawn ones: more
+// are to come.
 TEST_F(HotDetectorTest, NewTensorsInALaterIterationMakeALoopLoose) {
   const Stream step = Ops(35, 1u << 20);
   constexpr std::int64_t kElements = std::int64_t{1} << 22;

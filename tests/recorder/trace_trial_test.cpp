@@ -139,11 +139,14 @@ constexpr int kThreeBlocks = TraceTrial::kEarly * int{kBlock};
 
 // Not three blocks of runs of 100 ms where replayed ones take 4.
 TEST(TraceTrial, FewHeavyRunsAreEnough) {
-  RunByRun heavy(
-      4 * kRun, [](int) -> RunByRun::Eager { return {100 * kRun, 99 * kRun}; });
+  RunByRun heavy(4 * kRun, [](int i) -> RunByRun::Eager {
+    const std::uint64_t own_ns = i == 0 ? 300 * kRun : 99 * kRun;
+    return {own_ns + kRun, own_ns};
+  });
   EXPECT_EQ(heavy.RunTo(4000), int{TraceTrial::kSureRuns});
   EXPECT_FALSE(heavy.trial.is_off());
   EXPECT_FALSE(heavy.trial.times_each_run());
+  EXPECT_EQ(heavy.trial.eager_run_ns(), 99 * kRun);  // not of the first alone
   // And 20 ms of them.
   RunByRun lighter(kRun,
                    [](int) -> RunByRun::Eager { return {2 * kRun, 2 * kRun}; });

@@ -77,6 +77,15 @@ class FakeTrial final : public ProductTrial {
     return {RangeOf(&c_, kRows * kColumns), RangeOf(&a_, kRows * kTerms),
             RangeOf(&b_, kTerms * kColumns)};
   }
+  void FillFactors(int turn) override {
+    const auto number = [](bool is_zero) { return is_zero ? 0.0F : -1.0F; };
+    for (std::int64_t i = 0; i < kRows * kTerms; ++i) {
+      a_[static_cast<std::size_t>(i)] = number(i / kTerms % 2 == 0);
+    }
+    for (std::int64_t i = 0; i < kTerms * kColumns; ++i) {
+      b_[static_cast<std::size_t>(i)] = number(i % kColumns % 2 != turn);
+    }
+  }
   void RunLibrary() override {
     ++library_runs_;
     library_(Now());
