@@ -108,6 +108,7 @@ void Generator::Begin() {
   params_.clear();
   batches_.clear();
   lengths_.clear();
+  loop_ = -1;  // an attempt before may have thrown in one
   has_many_lengths_ = !family_->sweeps &&  // what these mean is to stay
                       rng_.Chance(family_->has_lengths ? 0.5 : 0.2);
   base_mode_ = Mode::kGrad;

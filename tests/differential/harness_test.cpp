@@ -79,6 +79,14 @@ TEST(GeneratorTest, LoopsOfAllLengthsAreGenerated) {
   for (double n = 0; n <= 12; ++n) EXPECT_TRUE(trips.contains(n)) << n;
 }
 
+// An attempt at this one ends with an exception in a loop.
+TEST(GeneratorTest, AnAttemptThatThrewLeavesNoLoop) {
+  const Program program = GenerateProgram(15677);
+  const auto loops = static_cast<int>(program.loops.size());
+  ASSERT_FALSE(program.body.empty());
+  for (const Statement& st : program.body) ASSERT_LT(st.loop, loops);
+}
+
 TEST(GeneratorTest, EveryLoweredOpHasARow) {
   // Of rows that call what autograd or a composite calls these for.
   std::set<std::string_view> ops = {"aten::glu_backward",
