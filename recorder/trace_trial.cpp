@@ -84,7 +84,6 @@ void TraceTrial::Start(std::int64_t entry, std::uint64_t now_ns,
   lost_ = 0;
   is_counted_ = false;
   sure_run_ns_ = 0;
-  slow_times_.Clear();
   replay_.Clear();
   eager_.Clear();
 }
@@ -120,10 +119,9 @@ void TraceTrial::AddEagerRun(std::int64_t entry, std::uint64_t now_ns,
   if (!is_slow) {
     slow_runs_ = 0;
     slow_ns_ = 0;
-    slow_times_.Clear();
     return;
   }
-  ++slow_runs_;
+  if (++slow_runs_ == 1) slow_times_.Clear();
   slow_ns_ += ns;
   slow_times_.Add(own_ns);
   if (slow_runs_ < kSureRuns || slow_ns_ < kSureNs) return;
