@@ -5,13 +5,16 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/sum.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <tjit/tjit.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -103,6 +106,22 @@ TEST_F(CopiedSlotsTest, AConstantInMidStep) {
   }
   EXPECT_GT(Since().ops_replayed, 4 * kSteps) << Since().to_json();
   EXPECT_EQ(Since().ops_drained, 0) << Since().to_json();
+}
+
+// A tensor from host data that has another type, for a while or in each step.
+TEST_F(CopiedSlotsTest, AConstantThatChangesType) {
+  constexpr std::array kTypes{at::kFloat, at::kDouble, at::kFloat, at::kLong};
+  const at::Tensor w = at::full({4}, 0.25f);
+  for (int i = 0; i < 4 * kSteps; ++i) {
+    const int turn = i < 2 * kSteps ? i / 20 : i;
+    const at::ScalarType type = kTypes[static_cast<std::size_t>(turn % 4)];
+    const at::Tensor c = at::tensor({i, i, i, i + 1}, type);
+    const at::Tensor one = at::scalar_tensor(1, type);
+    const at::Tensor y = at::sub(at::add(at::mul(at::add(w, w), c), one), w);
+    ASSERT_EQ(y.scalar_type(), c10::promoteTypes(at::kFloat, type));
+    ASSERT_EQ(at::sum(y).item<double>(), 2.0 * i + 3.5) << "step " << i;
+  }
+  EXPECT_GT(Since().ops_replayed, 8 * kSteps) << Since().to_json();
 }
 
 // A large input that is filled through one pointer each step, and again between
