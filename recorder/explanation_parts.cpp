@@ -48,6 +48,44 @@ void AddEagerOps(const Explanation& e, std::vector<Obstacle>* obstacles) {
                        : ""});
 }
 
+// How many of the ops that ran eagerly are in none of the sequences that are
+// kept. 0 where it is not known, as some were forgotten, or where another line
+// says why.
+std::int64_t InNoSequence(const Explanation& e) {
+  for (const char* counter : {"threads_left_alone", "evictions"}) {
+    if (CountOf(e.counters, counter) != 0) return 0;
+  }
+  std::int64_t ops = CountOf(e.counters, "ops_eager");
+  for (const ExplainedSequence& s : e.sequences) {
+    ops -= std::max<std::int64_t>(s.sightings - s.replays, 0) * s.ops;
+    for (const auto& [op, count] : s.at_call) ops -= count * s.replays;
+  }
+  return ops;
+}
+
+void AddInNoSequence(const Explanation& e, std::vector<Obstacle>* obstacles) {
+  constexpr std::int64_t kOneIn = 20, kFew = 1000;  // not worth a line
+  // Until whatever repeats is found.
+  constexpr std::int64_t kMostBefore = 2 * 32'768;
+  const std::int64_t seen = CountOf(e.counters, "ops_seen");
+  const std::int64_t ops = InNoSequence(e);
+  if (ops < kFew || kOneIn * ops < seen) return;
+  if (CountOf(e.counters, "ops_replayed") == 0) return;  // is said otherwise
+  const std::string what = absl::StrCat(ops, " ops (", PercentText(ops, seen),
+                                        ") are in no sequence: ");
+  if (ops <= kMostBefore) {
+    obstacles->push_back({what + "they came before one was found, or lie "
+                                 "between those that repeat",
+                          "run for longer, or mark the end of an iteration "
+                          "with tjit::mark_step()"});
+    return;
+  }
+  obstacles->push_back(
+      {what + "most lie between those that repeat, in an order that changes",
+       "where they put a batch together use ops that take all of it (cat, "
+       "stack, an index) instead of some for each sample"});
+}
+
 // Whether `s` was recorded and did not come again, although twice as many ops
 // were called as a hot sequence of its length needs.
 bool CameNoMore(const Explanation& e, const ExplainedSequence& s) {
@@ -303,6 +341,7 @@ std::vector<Obstacle> ObstaclesOf(const Explanation& e) {
                          BailRemedy(BailReason::kNotRepeated)});
   }
   AddEagerOps(e, &obstacles);
+  AddInNoSequence(e, &obstacles);
   std::size_t listed = 0;
   for (const auto& [name, count] : ByCount(e.left)) {
     if (++listed > kMaxReasons) break;

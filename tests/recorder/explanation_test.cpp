@@ -2,7 +2,9 @@
 // is none: "why is this not compiled?" has an answer in each.
 #include "recorder/explanation.h"
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -251,6 +253,43 @@ TEST(ExplanationTest, ThenComesWhyNotMoreAndWhatToDo) {
                 "  - " + std::string(BailRemedy(BailReason::kScalarDiffers)) +
                 "\n  - " + BailRemedy(BailReason::kOpDiffers) +
                 "\n1 sequence:\n"));
+}
+
+// 10 of 1,010 sightings of 100 ops and 4 ops at the call of each replay are
+// accounted for; of the ops that ran eagerly 70,000 are not.
+TEST(ExplanationTest, WhatIsInNoSequenceIsSaid) {
+  ExplainedSequence s = Sequence(kStateReplayed);
+  s.ops = 100;
+  s.sightings = 1'010;
+  s.replays = 1'000;
+  s.at_call = {{"aten::mm", 3}, {"aten::sum", 1}};
+  Explanation e = Of(s);
+  e.counters["ops_seen"] = 200'000;
+  e.counters["ops_replayed"] = 96'000;
+  e.counters["ops_eager"] = 75'000;
+  EXPECT_THAT(ToText(e),
+              HasSubstr("\n  - 70000 ops (35.0 %) are in no sequence: most lie "
+                        "between those that repeat, in an order that "
+                        "changes\n"));
+  EXPECT_THAT(ToText(e), HasSubstr("\n  - where they put a batch together"));
+  const auto text_with = [&](const char* counter, std::int64_t value) {
+    Explanation other = e;
+    other.counters[counter] = value;
+    return ToText(other);
+  };
+  // So few may all be those before it was found.
+  EXPECT_THAT(
+      text_with("ops_eager", 70'000),
+      HasSubstr("\n  - 65000 ops (32.5 %) are in no sequence: they came "
+                "before one was found, or lie between those that "
+                "repeat\n"));
+  for (const auto& [counter, value] :
+       {std::pair{"ops_eager", 5'000}, std::pair{"ops_seen", 1'400'001},
+        std::pair{"ops_replayed", 0}, std::pair{"threads_left_alone", 1},
+        std::pair{"evictions", 1}}) {
+    EXPECT_THAT(text_with(counter, value), Not(HasSubstr("are in no sequence")))
+        << counter;
+  }
 }
 
 TEST(ExplanationTest, AnExitIsPartOfTheJson) {
