@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "support/bail.h"
+#include "support/policy.h"
 
 namespace tjit {
 namespace {
@@ -65,8 +66,7 @@ std::int64_t InNoSequence(const Explanation& e) {
 
 void AddInNoSequence(const Explanation& e, std::vector<Obstacle>* obstacles) {
   constexpr std::int64_t kOneIn = 20, kFew = 1000;  // not worth a line
-  // Until whatever repeats is found.
-  constexpr std::int64_t kMostBefore = 2 * 32'768;
+  constexpr std::int64_t kMostBefore = 2 * policy::kStarvingOps;
   const std::int64_t seen = CountOf(e.counters, "ops_seen");
   const std::int64_t ops = InNoSequence(e);
   if (ops < kFew || kOneIn * ops < seen) return;
